@@ -1,5 +1,7 @@
 """Errors of other systems, by what the caller does about them. Pure."""
 
+from typing import Final
+
 
 class Unavailable(Exception):
     """A server, Kafka or Redis, does not answer in time or cannot do its work now: wait with jitter
@@ -32,3 +34,13 @@ class RegistryUnavailable(Unavailable):
         super().__init__(text)
         self.reason = reason
         """What the network said."""
+
+
+class SchemaNotThere(RegistryUnavailable):
+    """Every address of the registry says that it has no such schema, which one that lags says of a
+    new schema too: ask again."""
+
+    TEXT: Final = "the registry has no such schema"
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(self.TEXT, reason)

@@ -27,6 +27,8 @@ class Faults:
     """Every request gets this answer."""
     body: bytes = b""
     """The body of such answers."""
+    kind: str = "application/octet-stream"
+    """Their content type."""
     login: str | None = None
     """Only requests with this header `Authorization` are answered; others get 401."""
     paths: dict[str, int] = field(default_factory=dict)
@@ -77,7 +79,7 @@ class FaultyServer:
             return _fault(401, 401, "Unauthorized")
         status = faults.paths.get(request.path, faults.status)
         if status is not None:
-            return web.Response(status=status, body=faults.body)
+            return web.Response(status=status, body=faults.body, content_type=faults.kind)
         return await self.reply(request)
 
     async def reply(self, request: web.Request) -> web.StreamResponse:
@@ -91,6 +93,8 @@ class MemoryRegistry(FaultyServer):
         super().__init__()
         self.schemas: dict[int, dict[str, Any]] = {}
         self.versions: dict[tuple[str, int], int] = {}
+        self.lists = True
+        """Whether it answers what it has, as older ones do not."""
         self.descriptors: dict[int, bytes] = {}
         """Id → FileDescriptorProto, which `format=serialized` gives."""
 
@@ -118,7 +122,11 @@ class MemoryRegistry(FaultyServer):
         return str(uuid5(NAMESPACE_OID, str(number)))
 
     async def reply(self, request: web.Request) -> web.StreamResponse:
+        if request.path == "/schemas" and self.lists:
+            return web.json_response(self._page(request))
         match [unquote(part) for part in request.rel_url.raw_path.strip("/").split("/")]:
+            case ["schemas", "types"]:
+                return web.json_response(["JSON", "PROTOBUF", "AVRO"])
             case ["schemas", "ids", text]:
                 return self._answer(request, int(text), 40403)
             case ["schemas", "guids", guid]:
@@ -128,6 +136,12 @@ class MemoryRegistry(FaultyServer):
                 found_id = self.versions.get((subject, int(version)), 0)
                 return self._answer(request, found_id, 40402)
         return _fault(404, 404, "HTTP 404 Not Found")
+
+    def _page(self, request: web.Request) -> list[dict[str, Any]]:
+        assert request.query["deleted"] == "true"
+        first, size = int(request.query["offset"]), int(request.query["limit"])
+        listed = [{**schema, "id": number} for number, schema in self.schemas.items()]
+        return listed[first : first + size]
 
     def _answer(self, request: web.Request, number: int, code: int) -> web.Response:
         found = self.schemas.get(number)

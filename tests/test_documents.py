@@ -71,8 +71,9 @@ FOREIGN_FLAGS: Final = frozenset(
     + ("--series-weeks", "--trials", "--require-hashes", "--no-deps", "--requirement")
     + ("--add", "--allow-principal", "--operation", "--group", "--resource-pattern-type")
     + ("--alter", "--entity-type", "--entity-name", "--add-config")
+    + ("--appendonly", "--daemonize")
 )
-"""Flags of Docker, Helm, pip, systemd and Kafka's tools in deploy/, and of `make bench-alerts`."""
+"""Flags of Docker, Helm, pip, systemd, Redis and Kafka's tools, and of `make bench-alerts`."""
 
 
 def texts() -> list[tuple[str, str]]:

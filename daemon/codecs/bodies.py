@@ -104,6 +104,7 @@ class SchemaBook:
         }
         self._schemas: dict[SchemaId, Schema] = {}
         self._missing: dict[SchemaId, _Missing] = {}
+        self._made: list[dict[Hashable, Any]] = []
 
     def __len__(self) -> int:
         """How many schemas are known."""
@@ -136,10 +137,26 @@ class SchemaBook:
         return {schema for schema in named if self.is_unknown(schema, now_ms)}
 
     def add(self, schema: SchemaId, text: SchemaText) -> None:
-        """Take a schema that records name by this id. Raises UnreadableSchema, and forgets
-        nothing."""
+        """Take a schema that records name by this id, also in place of another one. Raises
+        UnreadableSchema, and forgets nothing."""
+        is_held = schema in self._schemas
         self._schemas[schema] = parsed(text)
         self._missing.pop(schema, None)
+        if is_held:
+            self._drop_made()
+
+    def forget(self, schema: SchemaId) -> None:
+        """Forget a schema: it is unknown again."""
+        if self._schemas.pop(schema, None) is not None:
+            self._drop_made()
+
+    def empties(self, made: dict[Any, Any]) -> None:
+        """From now on empty this dict, of what was made by schemas, whenever one is replaced."""
+        self._made.append(made)
+
+    def _drop_made(self) -> None:
+        for made in self._made:
+            made.clear()
 
     def add_missing(self, schema: SchemaId, until_ms: int, why: str = NOT_KNOWN) -> None:
         """Take that nobody knows a schema, or can read it: it is unknown again from this time on.
@@ -158,6 +175,11 @@ class SchemaBook:
                 "unknown_schema", f"{schema} {missing.why if missing else NOT_KNOWN}"
             )
         return found
+
+    def was_missing(self, schema: SchemaId, since_ms: int) -> bool:
+        """Whether a schema was missing until this time or longer."""
+        missing = self._missing.get(schema)
+        return missing is not None and missing.until_ms >= since_ms
 
     def is_unknown(self, schema: SchemaId, now_ms: int) -> bool:
         """Whether a schema is to be asked for now."""
@@ -202,6 +224,7 @@ class Bodies:
         self.framing = framing
         self._book, self._own, self._members = book, own, members
         self._readers: dict[Hashable, _Reader] = {}
+        book.empties(self._readers)
 
     def of(self, value: bytes, headers: Headers = ()) -> Body:
         """Return the body of a record. Raises InvalidField."""
@@ -222,6 +245,10 @@ class Bodies:
                 self._readers.clear()
             self._readers[named] = found
         return found
+
+    def empties(self, made: dict[Any, Any]) -> None:
+        """See SchemaBook."""
+        self._book.empties(made)
 
     @property
     def has_own(self) -> bool:
@@ -262,6 +289,7 @@ class BodyInstances:
         self._is_protobuf = framing.codec == PROTOBUF
         self._is_bare = framing.name == NONE
         self._readers: dict[Hashable, InstanceReader] = {}
+        bodies.empties(self._readers)
 
     def of(self, value: bytes, headers: Headers = ()) -> Any:
         """Return the instance of a record. Raises a ValueError where another reader must say what

@@ -32,7 +32,7 @@ import structlog
 
 from ..backoff import finished_before_stop, stopped_within
 from ..config import Config, book_of, decoder_of
-from ..errors import StartError
+from ..errors import SchemaNotThere, StartError
 from ..exporter import Condition, Exporter, KeptMarkers, PastReads, Published
 from ..http import HttpServer, ListenError, MarkerSettings, Role
 from ..queries import UNICODE_VERSION
@@ -144,7 +144,9 @@ def worker_conditions(
 ) -> list[Condition]:
     """The conditions of a worker that has begun. `missing`: what a lost Redis could not be filled
     with again."""
-    unanswered = "; ".join(f"{server}: {why}" for server, why in sorted(worker.waiting_for.items()))
+    waiting_for = dict(worker.waiting_for)
+    new_ids = waiting_for.pop(SchemaNotThere.TEXT, "")
+    unanswered = "; ".join(f"{server}: {why}" for server, why in sorted(waiting_for.items()))
     not_open = "; ".join(f"lane {lane}: {why}" for lane, why in sorted(ownership.not_open.items()))
     ahead = "; ".join(
         f"{partition}: its events are {ahead_s:.0f} s ahead of this machine's clock"
@@ -157,6 +159,7 @@ def worker_conditions(
         Condition("clocks", not ahead, ahead),
         # These are stated, though the process does what it can.
         Condition("events", True, _silence(ownership, brokers)),
+        Condition("schemas", True, f"{SchemaNotThere.TEXT}: {new_ids}" if new_ids else ""),
         Condition("history", True, missing),
         Condition("queries", True, _other_unicode(ownership)),
         *_files(worker),
@@ -384,6 +387,8 @@ async def _run_parts(service: Service, job: Job | None) -> None:
             sweep_lanes(service.store, stop),
             warn_of_unreadable(service.unreadable, stop),
         ]
+        if service.schemas is not None:
+            parts.append(service.schemas.watch(stop))
     watch = asyncio.create_task(watch_stalls(service.telemetry.note_stall))
     tasks = [asyncio.ensure_future(_then_stop(part, service.stop)) for part in parts]
     try:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ..backoff import pause_s
 from ..codecs import SchemaBook
 from ..config import GLUE, Config, RegistrySection, book_of, decoder_of, login_of, urls_of
-from ..errors import RegistryUnavailable, StartError, Unavailable
+from ..errors import RegistryUnavailable, SchemaNotThere, StartError, Unavailable
 from ..events import Decoded, Decoder, LogRecord
 from ..judgements import (
     Fault,
@@ -106,15 +106,20 @@ class RecordReader:
         """Fetch the schemas that these records name. Raises Unavailable where the registry does not
         answer several times."""
         if self.filler is not None and (wanted := self.filler.unknown({topic: records})):
-            for failures in range(1, TRIES + 1):
+            failures = asked = 0
+            while True:
+                asked += 1
                 try:
                     return await self.filler.fetch(wanted)
+                except SchemaNotThere:
+                    pass  # for half a minute; then the schema is missing
                 except RegistryUnavailable as error:
+                    failures += 1
                     if failures == TRIES:
                         why = f" ({error.reason})" if error.reason else ""
                         text = f"{error}: the records need {names(wanted)}{why}"
                         raise Unavailable(text) from error
-                await asyncio.sleep(pause_s(failures, random.random()))
+                await asyncio.sleep(pause_s(asked, random.random()))
 
     async def close(self) -> None:
         """Close the connections."""

@@ -6,20 +6,31 @@ One schema of a registry, with all that it refers to.
 import base64
 import ssl
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Final, Literal, Protocol, TypeAlias
 
 import aiohttp
 from yarl import URL
 
-from ..codecs import GLUE_VERSION, PROTOBUF, SchemaId, SchemaText, UnreadableSchema
+from ..codecs import GLOBAL, GLUE_VERSION, ID, PROTOBUF, SchemaId, SchemaText, UnreadableSchema
 from ..errors import RegistryUnavailable, StartError
 from . import protocol
-from .protocol import Reference, RegistryAnswer, RegistrySettings, trouble
+from .protocol import (
+    MOST_PAGES,
+    ListedVersion,
+    Listing,
+    Reference,
+    RegistryAnswer,
+    RegistrySettings,
+    entries,
+    listing_of,
+    listing_url,
+)
 
 TIMEOUT_S: Final = 10.0
 MOST_BYTES: Final = 4 << 20
-"""Of an answer."""
+"""Of a schema."""
 
 
 class RegistryClient:
@@ -33,43 +44,64 @@ class RegistryClient:
         self._first = 0
 
     async def get(
-        self,
-        url_of: Callable[[str], str],
-        trouble_of: Callable[[RegistryAnswer], str | None] = trouble,
+        self, url_of: Callable[[str], str], trouble_of: Callable[[RegistryAnswer], str | None]
     ) -> RegistryAnswer:
-        """Return the first answer that is one; `url_of` makes the URL from the registry's address.
-        Raises RegistryUnavailable where no address gives one, UnreadableSchema for one of more than
-        MOST_BYTES."""
+        """Return the first schema that an address gives, or where every one says that there is
+        none, that answer. `url_of` makes the URL from the registry's address. Raises
+        RegistryUnavailable."""
         urls, failures = self._settings.urls, list[RegistryUnavailable]()
+        missing: RegistryAnswer | None = None
         for index in range(len(urls)):
             turn = (self._first + index) % len(urls)
             try:
                 answer = await self._get_from(urls[turn], url_of(urls[turn]), trouble_of)
             except RegistryUnavailable as error:
                 failures.append(error)
-            else:
+                continue
+            if answer.status == 200:
                 self._first = turn
                 return answer
+            missing = answer
+        if missing is not None and not failures:
+            return missing
         texts = "; ".join(str(error) for error in failures)
         raise RegistryUnavailable(texts, "; ".join(e.reason for e in failures if e.reason))
 
+    async def get_of_each(
+        self,
+        url_of: Callable[[str], str],
+        trouble_of: Callable[[RegistryAnswer], str | None],
+        most_bytes: int = MOST_BYTES,
+    ) -> list[RegistryAnswer]:
+        """Return the answer of every address. Raises RegistryUnavailable where one gives none."""
+        return [
+            await self._get_from(base, url_of(base), trouble_of, most_bytes)
+            for base in self._settings.urls
+        ]
+
     async def _get_from(
-        self, base: str, url: str, trouble_of: Callable[[RegistryAnswer], str | None]
+        self,
+        base: str,
+        url: str,
+        trouble_of: Callable[[RegistryAnswer], str | None],
+        most_bytes: int = MOST_BYTES,
     ) -> RegistryAnswer:
+        text = f"registry {base} does not answer"
         try:
-            answer = await self._request(url)
+            answer = await self._request(url, most_bytes)
         except TimeoutError as error:
-            text = f"registry {base} does not answer"
             raise RegistryUnavailable(text, f"not within {TIMEOUT_S:.0f} s") from error
         except (aiohttp.ClientError, OSError) as error:
-            text = f"registry {base} does not answer"
             raise RegistryUnavailable(text, str(error) or type(error).__name__) from error
-        found = trouble_of(answer)
-        if found is not None:
+        if answer is None:
+            found = f"does not answer properly (more than {most_bytes} bytes)"
             raise RegistryUnavailable(f"registry {base} {found}")
+        if (trouble := trouble_of(answer)) is not None:
+            raise RegistryUnavailable(f"registry {base} {trouble}")
         return answer
 
-    async def _request(self, url: str) -> RegistryAnswer:
+    async def _request(self, url: str, most_bytes: int) -> RegistryAnswer | None:
+        """The answer; None for one that is larger."""
         if self._session is None:
             self._session = _session(self._context)
         headers = {"Authorization": login} if (login := self._login()) else {}
@@ -80,8 +112,8 @@ class RegistryClient:
             body = bytearray()
             async for chunk in response.content.iter_any():
                 body += chunk
-                if len(body) > MOST_BYTES:
-                    raise UnreadableSchema(f"is larger than {MOST_BYTES} bytes")
+                if len(body) > most_bytes:
+                    return None
             return RegistryAnswer(response.status, response.headers, bytes(body))
 
     def _login(self) -> str | None:
@@ -137,6 +169,8 @@ Outcome: TypeAlias = Literal["ok", "missing", "failed"]
 MOST_REFERENCES: Final = 100
 """Of one schema, however deep; equal ones count each time."""
 MOST_DEPTH: Final = 16
+MOST_LISTED_BYTES: Final = 64 << 20
+"""Of one page of what a registry lists."""
 NOT_THERE: Final = "is not in the registry"
 NO_GUIDS: Final = (
     "cannot be asked for: the registry has no /schemas/guids (Confluent has, from version 8.0 on)"
@@ -144,7 +178,8 @@ NO_GUIDS: Final = (
 
 
 class MissingSchema(Exception):
-    """The registry has no such schema. The text completes "schema 12 …" for people."""
+    """The registry says that it has no such schema. The text completes "schema 12 …" for
+    people."""
 
 
 class Registry(Protocol):
@@ -152,6 +187,13 @@ class Registry(Protocol):
 
     async def schema(self, schema: SchemaId) -> SchemaText:
         """Return a schema. Raises MissingSchema, UnreadableSchema, RegistryUnavailable."""
+
+    async def has_another(self, schema: SchemaId) -> bool:
+        """Whether the registry now gives another schema than `schema` returned by this id. Raises
+        what that raises."""
+
+    async def listing(self) -> Listing | None:
+        """Return what the registry lists; None where it lists nothing in full."""
 
     async def close(self) -> None:
         """Close the connections."""
@@ -165,7 +207,10 @@ class ConfluentRegistry:
         self._client = client
         self._count = count
         self._references: dict[Reference, SchemaText] = {}
-        """Versions of subjects never change."""
+        """Versions of subjects never change, as long as the registry is the same."""
+        self._given: dict[SchemaId, int] = {}
+        """The hash of what was given by ids that count up: of a registry that is made anew, they
+        mean something else."""
 
     async def schema(self, schema: SchemaId) -> SchemaText:
         """Return a schema with its references. Raises MissingSchema, UnreadableSchema,
@@ -176,6 +221,36 @@ class ConfluentRegistry:
             raise MissingSchema(NOT_THERE)
         return await self._text(schema, _Bound())
 
+    async def has_another(self, schema: SchemaId) -> bool:
+        """Whether the registry gives another schema by this id than before; then it gives nothing
+        from memory any more."""
+        given = self._given.get(schema)
+        if given is None:
+            return False
+        answer = await self._get(schema, is_counted=False)
+        is_another = hash(protocol.stored(schema, answer)) != given
+        if is_another:
+            self._references.clear()
+        return is_another
+
+    async def listing(self) -> Listing | None:
+        """Return what all addresses list; None where one of them does not."""
+        found = set[ListedVersion]()
+        try:
+            for page in range(MOST_PAGES):
+                answers = await self._client.get_of_each(
+                    partial(listing_url, page=page),
+                    lambda answer: None if entries(answer) is not None else "lists nothing",
+                    MOST_LISTED_BYTES,
+                )
+                before = len(found)
+                found.update(*(entries(answer) or () for answer in answers))
+                if len(found) == before:
+                    return listing_of(found)
+        except RegistryUnavailable:
+            return None
+        return None
+
     async def close(self) -> None:
         """Close the connections."""
         await self._client.close()
@@ -184,12 +259,14 @@ class ConfluentRegistry:
         stored = protocol.stored(wanted, await self._get(wanted))
         text = stored.text
         if stored.codec == PROTOBUF:
-            if isinstance(wanted, SchemaId) and wanted.kind == "global":
+            if isinstance(wanted, SchemaId) and wanted.kind == GLOBAL:
                 raise UnreadableSchema(protocol.NO_DESCRIPTOR)
             text = protocol.descriptor_of(await self._get(wanted, serialized=True))
         references = []
         for reference in stored.references:
             references.append((reference.name, await self._referred(reference, bound)))
+        if isinstance(wanted, SchemaId) and wanted.kind in (ID, GLOBAL):
+            self._given[wanted] = hash(stored)
         return SchemaText(stored.codec, text, tuple(references))
 
     async def _referred(self, reference: Reference, bound: "_Bound") -> SchemaText:
@@ -203,37 +280,43 @@ class ConfluentRegistry:
             except MissingSchema:
                 where = f"version {reference.version} of subject {reference.subject}"
                 text = f"needs {reference.name}, {where}, which is not in the registry"
-                raise UnreadableSchema(text) from None
+                raise MissingSchema(text) from None
             self._references[key] = found
         bound.leave()
         return found
 
     async def _get(
-        self, wanted: SchemaId | Reference, *, serialized: bool = False
+        self, wanted: SchemaId | Reference, *, serialized: bool = False, is_counted: bool = True
     ) -> RegistryAnswer:
         def url_of(base: str) -> str:
             if isinstance(wanted, Reference):
                 return protocol.reference_url(base, wanted, serialized=serialized)
             return protocol.schema_url(base, wanted, serialized=serialized)
 
-        def lacks_guids(answer: RegistryAnswer) -> bool:
-            return isinstance(wanted, SchemaId) and protocol.has_no_guids(wanted, answer)
+        lacking = list[RegistryAnswer]()
 
         def trouble_of(answer: RegistryAnswer) -> str | None:
-            return None if lacks_guids(answer) else protocol.trouble(answer)
+            if protocol.may_lack_guids(wanted, answer):
+                lacking.append(answer)
+                return None
+            return protocol.trouble(wanted, answer)
 
+        count = self._count if is_counted else _count_nothing
         try:
             answer = await self._client.get(url_of, trouble_of)
+            if answer.status != 200 and lacking:
+                await self._client.get_of_each(protocol.types_url, protocol.trouble_of_types)
         except RegistryUnavailable:
-            self._count("failed")
+            count("failed")
             raise
-        is_missing = protocol.is_missing(answer)
-        self._count("missing" if is_missing or lacks_guids(answer) else "ok")
-        if is_missing:
-            raise MissingSchema(NOT_THERE)
-        if lacks_guids(answer):
-            raise MissingSchema(NO_GUIDS)
+        count("ok" if answer.status == 200 else "missing")
+        if answer.status != 200:
+            raise MissingSchema(NO_GUIDS if lacking else NOT_THERE)
         return answer
+
+
+def _count_nothing(outcome: Outcome) -> None:
+    pass
 
 
 class _Bound:

@@ -5,20 +5,23 @@ Logins are those of all AWS clients: environment, profile, web identity, instanc
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from botocore.config import Config as ClientSettings
 from botocore.exceptions import BotoCoreError, ClientError
+from botocore.parsers import ResponseParserError
 from botocore.session import get_session
 
 from ..codecs import GLUE_VERSION, PROTOBUF, SchemaId, SchemaText, UnreadableSchema
 from ..errors import RegistryUnavailable, StartError
 from .client import NOT_THERE, MissingSchema, Outcome
-from .protocol import codec_of
+from .protocol import Listing, codec_of
 
 TIMEOUT_S: Final = 10
-MISSING: Final = ("EntityNotFoundException", "InvalidInputException")
+MISSING: Final = "EntityNotFoundException"
+NEVER_AVAILABLE: Final = ("FAILURE", "DELETING")
+CODECS: Final = ("AVRO", "PROTOBUF", "JSON")
 FORBIDDEN: Final = ("AccessDeniedException", "UnrecognizedClientException", "ExpiredTokenException")
 NO_DESCRIPTOR: Final = (
     'AWS Glue has only the text of the Protobuf schema: give the source descriptor_set = "FILE",'
@@ -51,12 +54,20 @@ class GlueRegistry:
         if schema.kind != GLUE_VERSION:
             raise MissingSchema('is none of AWS Glue, which registry.kind = "glue" names')
         found = await asyncio.to_thread(self._version, str(schema.value))
-        codec, text = codec_of(found.get("DataFormat")), found.get("SchemaDefinition")
-        if found.get("Status") != "AVAILABLE" or not isinstance(text, str):
-            raise UnreadableSchema(f"its status is {found.get('Status')}: must be AVAILABLE")
+        codec = codec_of(found["DataFormat"])
+        if found["Status"] in NEVER_AVAILABLE:
+            raise UnreadableSchema(f"its status is {found['Status']}: must be AVAILABLE")
         if codec == PROTOBUF:
             raise UnreadableSchema(NO_DESCRIPTOR)
-        return SchemaText(codec, text)
+        return SchemaText(codec, found["SchemaDefinition"])
+
+    async def has_another(self, schema: SchemaId) -> bool:
+        """False: Glue gives the UUID of a version once."""
+        return False
+
+    async def listing(self) -> Listing | None:
+        """None: Glue lists its versions schema by schema."""
+        return None
 
     async def close(self) -> None:
         """Close the connections."""
@@ -68,7 +79,7 @@ class GlueRegistry:
             found: dict[str, Any] = self._client.get_schema_version(SchemaVersionId=version)
         except ClientError as error:
             code = str(error.response.get("Error", {}).get("Code", ""))
-            if code in MISSING:
+            if code == MISSING:
                 self._count("missing")
                 raise MissingSchema(NOT_THERE) from error
             self._count("failed")
@@ -77,5 +88,24 @@ class GlueRegistry:
         except BotoCoreError as error:
             self._count("failed")
             raise RegistryUnavailable(f"{server} does not answer", str(error)) from error
+        except ResponseParserError as error:
+            self._count("failed")
+            text = f"{server} does not answer properly (no answer of Glue's protocol)"
+            raise RegistryUnavailable(text) from error
+        if (wrong := _fault_of(found)) is not None:
+            self._count("failed")
+            raise RegistryUnavailable(f"{server} does not answer properly ({wrong})")
         self._count("ok")
         return found
+
+
+def _fault_of(found: Mapping[str, Any]) -> str | None:
+    """What is wrong with an answer that should be a version of a schema."""
+    status, codec = found.get("Status"), found.get("DataFormat")
+    if status == "PENDING":
+        return "200: the status of the schema is PENDING, must become AVAILABLE"
+    if status not in ("AVAILABLE", *NEVER_AVAILABLE):
+        return "200: no status of a schema"
+    if codec not in CODECS or not isinstance(found.get("SchemaDefinition"), str):
+        return f"200: no SchemaDefinition with a DataFormat of {', '.join(CODECS)}"
+    return None

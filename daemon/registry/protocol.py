@@ -6,25 +6,50 @@ The REST protocol is Confluent's, which Redpanda, Karapace and Apicurio (`/apis/
     GET /schemas/guids/{guid}                       by the GUID of its header
     GET /subjects/{subject}/versions/{version}      what a schema refers to
     GET /apis/registry/v3/ids/globalIds/{id}        Apicurio's own, of frames of 8 bytes
+    GET /schemas/types                              what any of them answers, whatever its age
 
 Of Protobuf, the registry also makes the compiled form with `?format=serialized`.
+
+Only a well-formed answer decides anything. Whatever stands before a registry (a proxy, a login
+page, a server that just starts) may answer in its place, with any status and any body: what is
+neither a schema nor the protocol's own word that there is none is trouble, and nothing is refused.
 
 The plain values that clients of a registry take.
 
 How fast a registry may be asked.
+
+What a registry says that it has: in one answer or a few, which ids it cannot have.
+
+    GET /schemas                            Confluent, Karapace
+    GET /apis/registry/v3/search/versions   Apicurio
+
+A topic whose records only look framed names thousands of ids. Each of them would be a question; a
+listing settles those that are far outside of what is listed. What lies between is asked for all the
+same: a listing may leave out what was deleted.
 """
 
 import base64
 import binascii
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
 import msgspec
 
-from ..codecs import AVRO, GLOBAL, GUID, ID, JSON, PROTOBUF, SchemaId, UnreadableSchema
+from ..codecs import (
+    AVRO,
+    GLOBAL,
+    GUID,
+    ID,
+    JSON,
+    PROTOBUF,
+    SchemaId,
+    SchemaText,
+    UnreadableSchema,
+    parsed,
+)
 
 LARGEST_ID: Final = 2**31 - 1
 """Registries count ids in a signed int32, and answer for a larger one as for a wrong path."""
@@ -35,6 +60,13 @@ _APICURIO: Final = re.compile(r"(?P<root>.*)/apis/(?P<api>ccompat|registry)/(?P<
 _NO_SUCH_CODES: Final = range(40400, 40500)
 """Error codes of Confluent's protocol for a schema, subject or version that is not there. A wrong
 path has 404, or no code at all."""
+_NOT_FOUND: Final = re.compile(r"\w+NotFoundException")
+"""What Apicurio's own interface calls the same. A wrong path is a bare NotFoundException."""
+_OTHER_TYPES: Final = frozenset(
+    ("ASYNCAPI", "GRAPHQL", "ICEBERG_TABLE", "KCONNECT", "OPENAPI", "WSDL", "XML", "XSD")
+)
+"""Types of Apicurio's own interface that no record is read by."""
+_MOST_SHOWN: Final = 40
 
 
 class RegistryAnswer(NamedTuple):
@@ -81,17 +113,23 @@ def schema_url(base: str, schema: SchemaId, *, serialized: bool = False) -> str:
         query = f"{inlined}&returnArtifactType=true"
         return f"{root}/apis/registry/{version}/ids/globalIds/{schema.value}?{query}"
     path = "guids" if schema.kind == GUID else "ids"
-    return _with_format(f"{_confluent(base)}/schemas/{path}/{schema.value}", serialized)
+    return _with_format(f"{confluent_base(base)}/schemas/{path}/{schema.value}", serialized)
 
 
 def reference_url(base: str, reference: Reference, *, serialized: bool = False) -> str:
     """The URL of a schema that another one refers to, also where its subject was deleted since."""
     subject = quote(reference.subject, safe="")
     path = f"/subjects/{subject}/versions/{reference.version}?deleted=true"
-    return _with_format(_confluent(base) + path, serialized)
+    return _with_format(confluent_base(base) + path, serialized)
 
 
-def _confluent(base: str) -> str:
+def apicurio_root(base: str) -> str | None:
+    """Where Apicurio Registry is, if the path of the registry's address is one of its own."""
+    found = _APICURIO.fullmatch(base)
+    return None if found is None else found["root"]
+
+
+def confluent_base(base: str) -> str:
     """The base of Confluent's protocol: Apicurio has it under another path than its own."""
     found = _APICURIO.fullmatch(base)
     if found is None or found["api"] == "ccompat":
@@ -103,66 +141,135 @@ def _with_format(url: str, serialized: bool) -> str:
     return f"{url}{'&' if '?' in url else '?'}{_SERIALIZED}" if serialized else url
 
 
-def trouble(answer: RegistryAnswer) -> str | None:
+def types_url(base: str) -> str:
+    """The URL of the types of schemas: a path that every version of the protocol has."""
+    return f"{confluent_base(base)}/schemas/types"
+
+
+def trouble(wanted: SchemaId | Reference, answer: RegistryAnswer) -> str | None:
     """Why an answer is none to the question, as what the registry does; None where it is one: the
-    schema, that there is none, or that it cannot be given."""
+    schema, or that there is none."""
+    if answer.status == 200:
+        wrong = _fault_of(wanted, answer)
+        return None if wrong is None else _improper(answer, wrong)
+    return None if is_missing(answer) else _refusal(answer)
+
+
+def _refusal(answer: RegistryAnswer) -> str:
+    """What the registry does where it answers with this status, and not 200."""
     status = answer.status
     if status == 401:
         return "refuses the login (401)"
     if status == 403:
         return "forbids to read the schema (403)"
-    if status == 404 and not is_missing(answer):
+    if status == 404:
         return "answers 404 as for a wrong path: is that of registry.url right?"
+    if status == 407:
+        return "does not answer: a proxy before it wants a login (407)"
     if 300 <= status < 400:
         return f"answers {status}: leads to another address, which is not followed"
-    if status in (408, 429) or (status >= 500 and status != 501):
-        return f"answers {status}"
+    return f"answers {status}"
+
+
+def _improper(answer: RegistryAnswer, wrong: str) -> str:
+    return f"does not answer properly ({answer.status}: {wrong})"
+
+
+def _fault_of(wanted: SchemaId | Reference, answer: RegistryAnswer) -> str | None:
+    """What is wrong with an answer that should be a schema."""
+    if isinstance(wanted, SchemaId) and wanted.kind == GLOBAL:
+        return _fault_of_text(answer)
+    found = _object(answer.body)
+    if found is None:
+        return _what_else(answer)
+    if not isinstance(found.get("schema"), str):
+        return "its JSON has no schema"
+    named = found.get("schemaType")
+    if named is not None and named not in tuple(_CODECS):
+        return f"its schemaType is {_shown(named)}: must be one of {', '.join(_CODECS)}"
+    references = found.get("references") or []
+    if not isinstance(references, list) or None in map(_reference, references):
+        return "a reference without name, subject and version"
     return None
+
+
+def _fault_of_text(answer: RegistryAnswer) -> str | None:
+    """The same of Apicurio's own interface, whose answer is the text of the schema. Its header says
+    that it is one; of a version that sends none, only what can be read is known to be."""
+    named = answer.headers.get(APICURIO_TYPE)
+    if named is None:
+        try:
+            parsed(SchemaText(AVRO, answer.body.decode()))
+        except (UnicodeDecodeError, UnreadableSchema):
+            return f"no {APICURIO_TYPE}, and no schema of Avro"
+    elif named not in _CODECS and named not in _OTHER_TYPES:
+        return f"its {APICURIO_TYPE} is {_shown(named)}"
+    return None
+
+
+def _what_else(answer: RegistryAnswer) -> str:
+    """What a body is that is no object of JSON."""
+    kind = answer.headers.get("Content-Type", "").partition(";")[0].strip()
+    return f"{'no' if not answer.body else 'not an object of'} JSON{f', {kind}' if kind else ''}"
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"
 
 
 def is_missing(answer: RegistryAnswer) -> bool:
     """Whether the registry says that it has no such schema."""
     if answer.status != 404:
         return False
-    fault = _object(answer.body)
-    if str(fault.get("name", "")).endswith("NotFoundException"):
-        return True  # Apicurio's own interface
-    return fault.get("error_code") in _NO_SUCH_CODES
+    fault = _object(answer.body) or {}
+    code, name = fault.get("error_code"), fault.get("name")
+    if isinstance(name, str) and _NOT_FOUND.fullmatch(name):
+        return True
+    return type(code) is int and code in _NO_SUCH_CODES
 
 
-def has_no_guids(schema: SchemaId, answer: RegistryAnswer) -> bool:
-    """Whether the registry is older than GUIDs: it answers as for a path that is not there."""
-    return schema.kind == GUID and answer.status in (404, 405)
+def may_lack_guids(wanted: SchemaId | Reference, answer: RegistryAnswer) -> bool:
+    """Whether the registry may be older than GUIDs: it answers as for a path that is not there. So
+    does a proxy before it: it is one only if it has the paths that all have."""
+    if not isinstance(wanted, SchemaId) or wanted.kind != GUID or is_missing(answer):
+        return False
+    return answer.status in (404, 405)
+
+
+def trouble_of_types(answer: RegistryAnswer) -> str | None:
+    """Why an answer is none to the question for the types."""
+    if answer.status != 200:
+        return _refusal(answer)
+    try:
+        found = msgspec.json.decode(answer.body)
+    except (ValueError, RecursionError):
+        found = None
+    return None if isinstance(found, list) and "AVRO" in found else _improper(answer, "no types")
 
 
 def stored(schema: SchemaId | Reference, answer: RegistryAnswer) -> StoredSchema:
-    """The schema of an answer that is no trouble and not missing. Raises UnreadableSchema."""
-    if answer.status != 200:
-        raise UnreadableSchema(f"the registry answers {answer.status}")
+    """The schema of an answer of status 200 that is no trouble. Raises UnreadableSchema."""
     if isinstance(schema, SchemaId) and schema.kind == GLOBAL:
         codec = codec_of(answer.headers.get(APICURIO_TYPE))
         try:
             return StoredSchema(codec, answer.body.decode())
         except UnicodeDecodeError:
             raise UnreadableSchema("the schema is not UTF-8") from None
-    found = _object(answer.body)
-    text, references = found.get("schema"), found.get("references") or []
-    if not isinstance(text, str) or not isinstance(references, list):
-        raise UnreadableSchema("the registry's answer has no schema")
-    return StoredSchema(codec_of(found.get("schemaType")), text, tuple(map(_reference, references)))
+    found = _object(answer.body) or {}
+    references = [made for one in found.get("references") or [] if (made := _reference(one))]
+    return StoredSchema(codec_of(found.get("schemaType")), found["schema"], tuple(references))
 
 
 def descriptor_of(answer: RegistryAnswer) -> str:
     """The base64 of a FileDescriptorProto, of an answer to `format=serialized`. Raises
     UnreadableSchema where the registry does not make it."""
-    text = _object(answer.body).get("schema") if answer.status == 200 else None
+    text = (_object(answer.body) or {})["schema"]
     try:
-        if not isinstance(text, str):
-            raise ValueError("no schema")
         base64.b64decode(text, validate=True)
     except (ValueError, binascii.Error):
         raise UnreadableSchema(NO_DESCRIPTOR) from None
-    return text
+    return str(text)
 
 
 NO_DESCRIPTOR: Final = (
@@ -181,21 +288,21 @@ def codec_of(name: object) -> str:
     return _CODECS[name]
 
 
-def _reference(given: object) -> Reference:
+def _reference(given: object) -> Reference | None:
     found = given if isinstance(given, dict) else {}
     name, subject, version = (found.get(key) for key in ("name", "subject", "version"))
     if not isinstance(name, str) or not isinstance(subject, str) or type(version) is not int:
-        raise UnreadableSchema("a reference without name, subject and version")
+        return None
     return Reference(name, subject, version)
 
 
-def _object(body: bytes) -> Mapping[str, Any]:
-    """The object of a body in JSON; empty where it is none."""
+def _object(body: bytes) -> Mapping[str, Any] | None:
+    """The object of a body in JSON; None where it is none."""
     try:
         found = msgspec.json.decode(body)
     except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
+        return None
+    return found if isinstance(found, dict) else None
 
 
 @dataclass(frozen=True)
@@ -234,3 +341,79 @@ class Rate:
         self._left = min(self._burst, self._left + max(gained, 0.0)) - 1.0
         self._seen_s = now_s
         return max(-self._left / self._a_second, 0.0)
+
+
+PAGE: Final = 500
+MOST_PAGES: Final = 200
+MARGIN: Final = 1_000
+"""Ids count up. So far from those that are listed, an id may still be one of a schema that was
+deleted or is new."""
+
+
+class ListedVersion(msgspec.Struct, frozen=True):
+    """A schema that is listed, by Confluent's names (id, guid) or by Apicurio's."""
+
+    id: int | None = None
+    guid: str | None = None
+    contentId: int | None = None
+    globalId: int | None = None
+
+
+class _Versions(msgspec.Struct):
+    versions: list[ListedVersion]
+
+
+class Listing(NamedTuple):
+    """What is listed, in short."""
+
+    lowest: int
+    highest: int
+    guids: frozenset[str] | None
+    """None: the registry lists none."""
+
+    def cannot_have(self, schema: SchemaId) -> bool:
+        """Whether a registry that lists this has no such schema for certain."""
+        if schema.kind == GUID:
+            return self.guids is not None and schema.value not in self.guids
+        if schema.kind not in (ID, GLOBAL):
+            return False
+        return not self.lowest - MARGIN <= int(schema.value) <= self.highest + MARGIN
+
+    def __str__(self) -> str:
+        return f"ids from {self.lowest} to {self.highest}"
+
+
+def listing_url(base: str, page: int) -> str:
+    """The URL of a page, the first is 0."""
+    part = f"offset={page * PAGE}&limit={PAGE}"
+    root = apicurio_root(base)
+    if root is not None:
+        return f"{root}/apis/registry/v3/search/versions?{part}"
+    everything = "deleted=true&latestOnly=false&subjectPrefix=:*:"
+    return f"{confluent_base(base)}/schemas?{everything}&{part}"
+
+
+def entries(answer: RegistryAnswer) -> list[ListedVersion] | None:
+    """What a page lists; None where the answer is none."""
+    if answer.status != 200:
+        return None
+    try:
+        if answer.body.lstrip().startswith(b"{"):
+            return msgspec.json.decode(answer.body, type=_Versions).versions
+        return msgspec.json.decode(answer.body, type=list[ListedVersion])
+    except (ValueError, RecursionError):
+        return None
+
+
+def listing_of(listed: Iterable[ListedVersion]) -> Listing | None:
+    """The listing of all pages of all addresses; None where an entry names no id."""
+    ids, guids, every_guid = set[int](), set[str](), True
+    for entry in listed:
+        numbers = {entry.id, entry.contentId, entry.globalId} - {None}
+        if not numbers:
+            return None
+        ids.update(number for number in numbers if number is not None)
+        every_guid = every_guid and entry.guid is not None
+        guids.add(entry.guid or "")
+    whole = frozenset(guids) if every_guid and guids else None
+    return Listing(min(ids, default=0), max(ids, default=0), whole)

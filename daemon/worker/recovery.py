@@ -213,7 +213,7 @@ class SchemaWaits:
         """Wait until the schemas are fetched, however often the registry fails; returns False where
         the process is to stop before."""
         assert self._schemas is not None
-        failures = 0
+        failures, said = 0, set[str]()
         try:
             if len(wanted) > MANY:
                 self._say_many(lane, wanted)
@@ -222,7 +222,8 @@ class SchemaWaits:
                     return await finished_before_stop(self._schemas.fetch(wanted), self._stop)
                 except RegistryUnavailable as error:
                     failures += 1
-                    self._note(lane, wanted, error, failures)
+                    self._note(lane, wanted, error, str(error) not in said)
+                    said.add(str(error))
                 await stopped_within(self._stop, pause_s(failures, random.random()))
             return False
         finally:
@@ -230,10 +231,10 @@ class SchemaWaits:
                 log.info("no longer waiting for schemas", lane=lane, failures=failures)
 
     def _note(
-        self, lane: int, wanted: Collection[SchemaId], error: RegistryUnavailable, failures: int
+        self, lane: int, wanted: Collection[SchemaId], error: RegistryUnavailable, is_new: bool
     ) -> None:
         self._waiting[lane] = (str(error), names(wanted), error.reason)
-        if failures == 1:
+        if is_new:
             log.warning(
                 "waiting for schemas",
                 server=str(error),

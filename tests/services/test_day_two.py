@@ -3,8 +3,10 @@ are those of a run that nobody disturbed."""
 
 import asyncio
 import json
+import os
 import re
 import shutil
+import signal
 import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -13,9 +15,11 @@ from typing import Any
 import pytest
 from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
+from redis.asyncio import Redis
 
 from deploy.send_again import send_again
 from tests import oracle
+from tests.services import processes
 from tests.services.daemons import Daemon, until
 from tests.services.fixtures import MakeTopic, OwnKafka
 from tests.services.kafka_server import Broker, KafkaServer
@@ -82,6 +86,92 @@ async def equal_to_an_undisturbed_run(stage: Stage) -> None:
     await stage.assert_equals_oracle("one", expected)
 
 
+def steps_of_a_restore() -> str:
+    """The commands of the page, word for word."""
+    _, _, section = OPERATIONS.read_text().partition("\n## Backup and restore\n")
+    blocks = re.findall(r"^```sh\n(.*?)^```$", section.partition("\n## ")[0], re.M | re.S)
+    assert len(blocks) == 1, "the page has one block of commands for a restore"
+    return str(blocks[0])
+
+
+START = """redis-server "$CONF" --daemonize yes
+until redis-cli -p "$PORT" PING | grep PONG; do sleep 0.1; done
+"""
+"""As a server starts whose configuration alone says how."""
+
+
+class RestoredRedis:
+    """A server that starts as the page says, and later with its configuration alone."""
+
+    def __init__(self, backup: Path, data: Path) -> None:
+        data.mkdir()
+        self.port = processes.free_port()
+        self.url = f"redis://127.0.0.1:{self.port}/0"
+        self.conf = data.parent / "restored.conf"
+        self.conf.write_text(f"bind 127.0.0.1\nport {self.port}\ndir {data}\nappendonly yes\n")
+        self.variables = {
+            "BACKUP": str(backup),
+            "DIR": str(data),
+            "CONF": str(self.conf),
+            "PORT": str(self.port),
+        }
+
+    async def run(self, commands: str) -> str:
+        """What the commands print."""
+        done = await asyncio.to_thread(
+            subprocess.run,
+            ["bash", "-euo", "pipefail", "-c", commands],
+            env={**os.environ, **self.variables},
+            stdout=subprocess.PIPE,
+            timeout=60,
+            check=True,
+            text=True,
+        )
+        return done.stdout
+
+    async def restart(self) -> None:
+        """Stop as an init system does, and start with the configuration alone."""
+        process = int(await self.run('redis-cli -p "$PORT" INFO server | sed -n s/^process_id://p'))
+        os.kill(process, signal.SIGTERM)
+        async with asyncio.timeout(20):
+            while Path(f"/proc/{process}/cmdline").exists() and _command_line(process):
+                await asyncio.sleep(0.05)
+        await self.run(START)
+
+    def close(self) -> None:
+        # Not there where a step before its start has failed.
+        command = ["redis-cli", "-p", str(self.port), "SHUTDOWN", "NOSAVE"]
+        subprocess.run(command, check=False, timeout=20)
+
+
+def _command_line(process: int) -> bytes:
+    """Empty once the process has ended, whoever is to reap it."""
+    try:
+        return Path(f"/proc/{process}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+async def keys_of(url: str) -> dict[bytes, Any]:
+    """Each key with its value: a hash may have its fields in another order after a restore."""
+    client: Any = Redis.from_url(url)
+
+    async def ranked(key: bytes) -> list[tuple[bytes, float]]:
+        return list(await client.zrange(key, 0, -1, withscores=True))
+
+    read = {
+        b"string": client.get,
+        b"hash": client.hgetall,
+        b"set": client.smembers,
+        b"zset": ranked,
+    }
+    try:
+        keys = [key async for key in client.scan_iter(count=1000)]
+        return {key: await read[await client.type(key)](key) for key in keys}
+    finally:
+        await client.aclose()
+
+
 @pytest.mark.parametrize("kind", ["aof", "rdb"])
 async def test_a_backup_taken_under_load_is_restored(
     stage: Stage, tmp_path: Path, kind: str
@@ -90,31 +180,61 @@ async def test_a_backup_taken_under_load_is_restored(
     await stage.produce(EVENTS)
     daemon = stage.daemon("one")
     await stage.wait_for("one", EVENTS // 3)
-    copy = tmp_path / "second"
-    copy.mkdir()
+    backup, data = tmp_path / "backup", tmp_path / "data"
+    backup.mkdir()
+    restored = RestoredRedis(backup, data)
     if kind == "aof":
         redis.run_command("CONFIG SET auto-aof-rewrite-percentage 0")
         await until(lambda: info(redis, "persistence", "aof_rewrite_in_progress") == "0", daemon)
-        shutil.copytree(redis.directory / "appendonlydir", copy / "appendonlydir")
+        shutil.copytree(redis.directory / "appendonlydir", data / "appendonlydir")
     else:
         redis.run_command("BGSAVE")
         await until(lambda: info(redis, "persistence", "rdb_bgsave_in_progress") == "0", daemon)
-        shutil.copy(redis.directory / "dump.rdb", copy / "dump.rdb")
+        shutil.copy(redis.directory / "dump.rdb", backup)
     await stage.wait_for("one", EVENTS)
     await stage.produce(EVENTS)
     await stage.wait_for("one", 2 * EVENTS)
     assert daemon.terminate() == 0
     redis.kill()  # and everything since the copy is lost
-    restored = RedisServer(one_binary(), copy, {"appendonly": "yes" if kind == "aof" else "no"})
-    restored.start()
     try:
+        await restored.run(steps_of_a_restore() if kind == "rdb" else START)
         stage.redis_url = restored.url
         taken = sum((await stage.taken("one")).values())
         assert EVENTS // 3 <= taken < 2 * EVENTS, "the copy is older"
         await read_to_the_end(stage, 2 * EVENTS)
         await equal_to_an_undisturbed_run(stage)
     finally:
-        restored.kill()
+        restored.close()
+
+
+async def test_a_backup_by_bgsave_is_restored_by_the_commands_of_the_page(
+    stage: Stage, tmp_path: Path
+) -> None:
+    redis = first_redis(stage)
+    await stage.produce(EVENTS)
+    await read_to_the_end(stage, EVENTS)
+    redis.run_command("BGSAVE")
+    async with asyncio.timeout(20):
+        while info(redis, "persistence", "rdb_bgsave_in_progress") != "0":
+            await asyncio.sleep(0.05)
+    backup = tmp_path / "backup"
+    backup.mkdir()
+    shutil.copy(redis.directory / "dump.rdb", backup)
+    (backup / "dump.rdb").chmod(0o400)
+    before, expected = (backup / "dump.rdb").read_bytes(), await keys_of(redis.url)
+    assert len(expected) > PARTITIONS
+    redis.kill()
+    restored = RestoredRedis(backup, tmp_path / "data")
+    try:
+        printed = await restored.run(steps_of_a_restore())
+        assert str(len(expected)) in printed.splitlines(), "DBSIZE is shown"
+        assert await keys_of(restored.url) == expected
+        await restored.restart()
+        assert await keys_of(restored.url) == expected, "appendonly is permanent"
+    finally:
+        restored.close()
+    assert [path.name for path in backup.iterdir()] == ["dump.rdb"]
+    assert (backup / "dump.rdb").read_bytes() == before
 
 
 async def test_redis_is_moved_by_a_replica(stage: Stage, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import base64
 import io
 import json
 import ssl
+import time
 from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -146,9 +147,16 @@ class RegisteredStage(Stage):
         fastavro.schemaless_writer(body, self.schemas[version], row)
         return framed(self.ids[version], body.getvalue())
 
-    async def produce(self, count: int, *, new_in: int | None = None, unknown: bool = True) -> None:
+    async def produce(
+        self,
+        count: int,
+        *,
+        new_in: int | None = None,
+        unknown: bool = True,
+        written_ms: int | None = None,
+    ) -> None:
         """Send events by versions 0 and 1 in turn, by version 2 to one partition, and between them
-        records of a schema that nobody knows."""
+        records of a schema that nobody knows; as written at this time, else when they arrived."""
         producer = Lz4Producer(KafkaSettings(self.kafka.bootstrap, (), "none"))
         await producer.start()
         for number, (arrival_ms, event) in enumerate(islice(self.events, count)):
@@ -156,7 +164,7 @@ class RegisteredStage(Stage):
             partition = (murmur2(key) & 0x7FFFFFFF) % PARTITIONS
             value = self.record(event, 2 if partition == new_in else number % 2)
             self.native[value] = msgspec.json.encode(event)
-            await producer.send(self.topic, value, key, timestamp_ms=arrival_ms)
+            await producer.send(self.topic, value, key, timestamp_ms=written_ms or arrival_ms)
             if unknown and number % UNKNOWN_EVERY == 0:
                 bad = framed(UNKNOWN, b"body")
                 await producer.send(self.topic, bad, key, timestamp_ms=arrival_ms)
@@ -262,6 +270,43 @@ async def test_outages_stop_only_new_schemas_and_nothing_is_lost(stage: Register
     assert successor.series('relevanced_registry_requests_total{outcome="failed"}') > 0
     assert successor.series("relevanced_schemas") == 3
     assert successor.terminate() == 0, successor.log()
+    await stage.assert_all_is_counted()
+
+
+async def test_a_login_page_in_place_of_schemas_loses_nothing_while_a_worker_restarts(
+    stage: RegisteredStage,
+) -> None:
+    faults = stage.gate.faults
+    faults.status, faults.body, faults.kind = 200, b"<html>Please log in</html>", "text/html"
+    wrong = f"registry {stage.gate.url}{PATH} does not answer properly (200: not an object of JSON"
+    daemon = stage.daemon(NAME)
+    await stage.produce(EVENTS)
+    await says(daemon, wrong, *(f"lane {lane} waits" for lane in range(PARTITIONS)))
+    assert daemon.series('relevanced_registry_requests_total{outcome="failed"}') > 0
+    daemon.process.kill()
+    successor = stage.daemon(NAME)
+    await stage.produce(EVENTS, new_in=STUCK)
+    await says(successor, wrong, *(f"lane {lane} waits" for lane in range(PARTITIONS)))
+    assert set((await stage.taken(NAME)).values()) == {0}, "nothing is refused"
+    faults.status = None
+    await stage.wait_for_all()
+    assert successor.terminate() == 0, successor.log()
+    await stage.assert_all_is_counted()
+
+
+async def test_a_follower_that_lags_loses_no_record_that_was_just_written(
+    stage: RegisteredStage,
+) -> None:
+    faults = stage.gate.faults
+    faults.paths = {f"{PATH}/schemas/ids/{number}": 404 for number in stage.ids}
+    faults.body = json.dumps({"error_code": 40403, "message": "not found"}).encode()
+    daemon = stage.daemon(NAME)
+    await stage.produce(EVENTS // 4, unknown=False, written_ms=int(time.time() * 1000))
+    await says(daemon, "the registry has no such schema: lane 0 waits for schema")
+    assert daemon.get("/readyz"), "a process that waits for new schemas is ready"
+    faults.paths.clear()
+    await stage.wait_for_all()
+    assert daemon.terminate() == 0, daemon.log()
     await stage.assert_all_is_counted()
 
 

@@ -84,6 +84,17 @@ async def test_what_is_not_there_is_missing(registry: ConfluentRegistry) -> None
         await registry.schema(SchemaId(GLOBAL, MISSING))
 
 
+async def test_what_is_listed_says_which_ids_cannot_be_there(
+    apicurio: ApicurioRegistry, registry: ConfluentRegistry
+) -> None:
+    numbers = [apicurio.register(uuid4().hex, record(f"R{n}", x="long")) for n in range(3)]
+    listing = await registry.listing()
+    assert listing is not None
+    assert not any(listing.cannot_have(SchemaId(ID, number)) for number in numbers)
+    assert listing.cannot_have(SchemaId(ID, MISSING))
+    assert listing.cannot_have(SchemaId(GLOBAL, MISSING))
+
+
 async def test_a_wrong_path_is_no_missing_schema(apicurio: ApicurioRegistry) -> None:
     registry = of(f"{apicurio.root}/apis/ccompat")
     with pytest.raises(RegistryUnavailable, match="as for a wrong path: is that of registry.url"):

@@ -1,6 +1,8 @@
 """What commands ask a registry for before they read records."""
 
+import asyncio
 import sys
+import time
 from collections.abc import AsyncIterator
 from types import SimpleNamespace
 
@@ -28,9 +30,17 @@ def of(registry: str, source: str = SOURCE) -> Config:
     return load(f"[registry]\n{registry}\n{source}", {}, "test")
 
 
-def naming(number: int) -> SimpleNamespace:
+def naming(number: int, timestamp: int = 0) -> SimpleNamespace:
     value = b"\0" + number.to_bytes(4) + b"body"
-    return SimpleNamespace(topic="t", partition=0, offset=0, value=value, headers=(), key=None)
+    return SimpleNamespace(
+        topic="t",
+        partition=0,
+        offset=0,
+        value=value,
+        headers=(),
+        key=None,
+        timestamp=timestamp,
+    )
 
 
 @pytest.fixture
@@ -88,3 +98,18 @@ async def test_a_command_asks_once_for_what_is_there_and_three_times_for_an_answ
             f"registry {server.url} answers 503: the records need schemas 2, 3"
         )
         assert server.asked.count("/schemas/ids/2") == clients.TRIES
+
+
+async def test_a_command_waits_for_a_schema_of_fresh_records_that_a_follower_has_not_yet(
+    server: MemoryRegistry,
+) -> None:
+    async with record_reader(of(f'url = "{server.url}"')) as reader:
+        records = [naming(1, int(time.time() * 1000))]
+        preparing = asyncio.create_task(reader.prepare("t", records))
+        async with asyncio.timeout(10):
+            while len(server.asked) <= 2 * clients.TRIES:
+                await asyncio.sleep(0.01)
+        assert not preparing.done()
+        server.add('"long"')
+        await asyncio.wait_for(preparing, 10)
+        assert reader.filler is not None and len(reader.filler.book) == 1

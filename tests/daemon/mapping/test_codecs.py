@@ -12,10 +12,20 @@ from msgspec.structs import replace as replace_struct
 from relevanced.daemon.codecs import AVRO, Bodies, SchemaId, SchemaText
 from relevanced.daemon.events import Feedback, Impression, Rejected, Skipped
 from relevanced.daemon.mapping import Mapper, members_of
-from tests.daemon.schemas.avro_bodies import schemas, track, values, written
+from tests.daemon.schemas.avro_bodies import TRACK, schemas, track, values, written
 from tests.daemon.schemas.protobuf_messages import track as message
 
-from .codec_records import LIMITS, PROTOBUF_TABLES, TABLES, avro, book, click, mapper_of, protobuf
+from .codec_records import (
+    AVRO_ID,
+    LIMITS,
+    PROTOBUF_TABLES,
+    TABLES,
+    avro,
+    book,
+    click,
+    mapper_of,
+    protobuf,
+)
 from .preset_records import EXAMPLES
 from .sources import mapper_of as json_mapper
 
@@ -51,6 +61,20 @@ def test_protobuf_comes_to_events() -> None:
     assert mapper.events(protobuf(message(0, kind=0))) == [Skipped("not_mapped")]
     (refused,) = mapper.events(protobuf(message(1, id="")))
     assert isinstance(refused, Rejected) and refused.reason == "missing_field"
+
+
+def test_what_was_made_by_a_schema_is_made_anew_where_another_takes_its_id() -> None:
+    shelf, made = book(), mapper_of(f'codec = "avro"\n{TABLES}')
+    bodies = Bodies(made.bodies.framing, shelf, members=members_of(made.source))
+    made, value = replace(made, bodies=bodies), avro(click())
+    assert made.compiled is not None and made.compiled.bodies is not None
+    instances = made.compiled.bodies
+    (before,), instance = made.events(value), instances.of(value)
+    assert isinstance(before, Feedback) and instances.of(value) == instance
+    other = json.dumps(TRACK).replace('"event"', '"another"')
+    shelf.add(AVRO_ID, SchemaText(AVRO, other))
+    assert made.events(value) != [before]
+    assert instances.of(value) != instance
 
 
 def test_frames_of_json_are_stripped() -> None:

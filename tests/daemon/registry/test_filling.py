@@ -1,11 +1,15 @@
 """Filling a book: each schema is asked for once, misses are remembered, and nothing runs away."""
 
 import asyncio
+import json
 from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from types import SimpleNamespace
 
 import pytest
 from google.protobuf import descriptor_pb2
+from structlog.testing import capture_logs
 
 from relevanced.daemon.codecs import (
     AVRO,
@@ -18,10 +22,13 @@ from relevanced.daemon.codecs import (
     SchemaText,
     UnreadableSchema,
 )
-from relevanced.daemon.errors import RegistryUnavailable
+from relevanced.daemon.errors import RegistryUnavailable, SchemaNotThere
+from relevanced.daemon.events import InvalidField
 from relevanced.daemon.registry import (
     AT_ONCE,
+    MARGIN,
     ConfluentRegistry,
+    Listing,
     MissingSchema,
     Rate,
     RegistryClient,
@@ -29,10 +36,12 @@ from relevanced.daemon.registry import (
     SchemaFiller,
     filling as filling_module,
 )
+from relevanced.daemon.worker import SchemaWaits
 from tests.daemon.schemas.protobuf_messages import STRING, add_fields
 from tests.registry_server import MemoryRegistry, serving
 
 TOPIC = "events"
+NOW_MS = 1_795_176_000_000
 KNOWN = 10
 """Ids below this are in the registry."""
 
@@ -65,19 +74,34 @@ class Shelf:
             return SchemaText(AVRO, "{")
         return SchemaText(AVRO, '"long"')
 
+    async def has_another(self, schema: SchemaId) -> bool:
+        return False
+
+    async def listing(self) -> Listing | None:
+        return None
+
     async def close(self) -> None:
         pass
 
 
 class Clock:
+    """Of the process and of the wall."""
+
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.ms = 1_000
         monkeypatch.setattr(filling_module, "_now_ms", lambda: self.ms)
+        monkeypatch.setattr(filling_module, "_clock_ms", lambda: NOW_MS + self.ms)
 
 
-def of_ids(*ids: int) -> dict[str, list[SimpleNamespace]]:
-    values = [b"\0" + number.to_bytes(4) + b"body" for number in ids]
-    return {TOPIC: [SimpleNamespace(topic=TOPIC, value=value, headers=()) for value in values]}
+def of_ids(*ids: int, body: bytes = b"body", time_ms: int = 0) -> dict[str, list[SimpleNamespace]]:
+    """Records that name these ids; without a time, old ones."""
+    values = [b"\0" + number.to_bytes(4) + body for number in ids]
+    return {
+        TOPIC: [
+            SimpleNamespace(topic=TOPIC, value=value, headers=(), timestamp=time_ms)
+            for value in values
+        ]
+    }
 
 
 def ids(*numbers: int) -> set[SchemaId]:
@@ -209,7 +233,7 @@ async def test_protobuf_of_a_registry_is_read_with_its_imports() -> None:
     framing = Framing(PROTOBUF)
     book = SchemaBook({TOPIC: framing})
     value = b"\0" + number.to_bytes(4) + b"\0" + b"\x0a\x04\x0a\x02d1" + b"\x0a\x04\x0a\x02d2"
-    record = SimpleNamespace(topic=TOPIC, value=value, headers=())
+    record = SimpleNamespace(topic=TOPIC, value=value, headers=(), timestamp=0)
     async with serving(server):
         client = RegistryClient(RegistrySettings((server.url,)))
         filler = SchemaFiller(book, ConfluentRegistry(client, lambda outcome: None))
@@ -219,3 +243,200 @@ async def test_protobuf_of_a_registry_is_read_with_its_imports() -> None:
         await filler.close()
     body = Bodies(framing, book).of(value)
     assert body.value == {"items": [{"id": "d1"}, {"id": "d2"}]} and body.message == "s.Shown"
+
+
+@asynccontextmanager
+async def filling(server: MemoryRegistry, rate: Rate | None = None) -> AsyncIterator[SchemaFiller]:
+    """A filler that asks this server."""
+    client = RegistryClient(RegistrySettings((server.url,)))
+    made = SchemaFiller(
+        SchemaBook({TOPIC: Framing(AVRO)}), ConfluentRegistry(client, lambda outcome: None), rate
+    )
+    try:
+        yield made
+    finally:
+        await made.close()
+
+
+def read(filler: SchemaFiller, records: dict[str, list[SimpleNamespace]]) -> list[object]:
+    """What the records are; of a refused one, the reason."""
+    bodies, found = Bodies(Framing(AVRO), filler.book), list[object]()
+    for record in records[TOPIC]:
+        try:
+            found.append(bodies.of(record.value).value)
+        except InvalidField as fault:
+            found.append(fault.reason)
+    return found
+
+
+NOT_THERE = b'{"error_code": 40403, "message": "Schema not found"}'
+ANSWERS = {
+    "a login page": (200, b"<html>Please log in</html>", "does not answer properly (200: not an"),
+    "an empty object": (200, b"{}", "does not answer properly (200: its JSON has no schema)"),
+    "half of the JSON": (200, b'{"schema": "', "does not answer properly (200: not an object"),
+    "no content": (204, b"", "answers 204"),
+    "bad request": (400, b"", "answers 400"),
+    "method not allowed": (405, b"", "answers 405"),
+    "login of a proxy": (407, b"", "a proxy before it wants a login (407)"),
+    "legal reasons": (451, b"", "answers 451"),
+    "5 MB": (200, b"x" * (5 << 20), "does not answer properly (more than 4194304 bytes)"),
+    "unknown type": (200, b'{"schema": "x", "schemaType": "X"}', "its schemaType is 'X'"),
+    "a follower that lags": (404, NOT_THERE, "the registry has no such schema"),
+}
+
+
+@pytest.mark.parametrize("fault", ANSWERS)
+async def test_records_wait_while_the_registry_answers_what_is_no_schema(fault: str) -> None:
+    status, body, said = ANSWERS[fault]
+    server, fresh = MemoryRegistry(), filling_module._clock_ms()
+    number = server.add('"long"')
+    records = of_ids(*[number] * 60, body=b"\x0e", time_ms=fresh)
+    async with serving(server), filling(server) as filler:
+        server.faults.status, server.faults.body = status, body
+        waits = SchemaWaits(filler, asyncio.Event())
+        waiting = asyncio.create_task(waits.fetched(3, waits.unknown(records)))
+        async with asyncio.timeout(10):
+            while len(server.asked) < 3:
+                await asyncio.sleep(0.01)
+        ((what, lanes),) = waits.waiting_for.items()
+        assert said in what and "lane 3 waits for schema 1" in lanes and not waiting.done()
+        server.faults.status = None
+        assert await waiting and waits.waiting_for == {}
+        assert read(filler, records) == [7] * 60
+        assert filler.unknown(records) == set()
+
+
+async def test_a_schema_of_fresh_records_is_missing_only_if_it_still_is_half_a_minute_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shelf, clock = Shelf(), Clock(monkeypatch)
+    filler = filler_of(shelf)
+    records = of_ids(99, time_ms=NOW_MS)
+    wanted = filler.unknown(records)
+    for clock.ms in (2_000, 10_000, 31_999):
+        with pytest.raises(SchemaNotThere, match="the registry has no such schema"):
+            await filler.fetch(wanted)
+        assert wanted == ids(99)
+    clock.ms = 32_000
+    await filler.fetch(wanted)
+    assert wanted == set() and read(filler, records) == ["unknown_schema"]
+    clock.ms += 60_000
+    again = filler.unknown(of_ids(99, time_ms=NOW_MS + clock.ms))
+    assert again == ids(99)
+    await filler.fetch(again)
+    assert again == set(), "one answer says that it is still missing"
+
+
+@pytest.mark.parametrize(
+    ("time_ms", "waits"),
+    [(-59_000, True), (1_000, True), (-61_000, False), (25 * 3_600_000, False)],
+)
+async def test_only_records_of_the_last_minute_wait_for_a_second_answer(
+    monkeypatch: pytest.MonkeyPatch, time_ms: int, waits: bool
+) -> None:
+    shelf, _ = Shelf(), Clock(monkeypatch)
+    filler = filler_of(shelf)
+    wanted = filler.unknown(of_ids(99, time_ms=NOW_MS + 1_000 + time_ms))
+    if waits:
+        with pytest.raises(SchemaNotThere):
+            await filler.fetch(wanted)
+    else:
+        await filler.fetch(wanted)
+    assert bool(wanted) is waits
+
+
+FLOOD = 40_000
+FAR = 1_000_000
+
+
+@pytest.mark.parametrize("age_ms", [0, 3_600_000], ids=["fresh", "old"])
+async def test_ids_that_nobody_can_know_are_settled_by_a_listing_and_a_new_one_is_read(
+    monkeypatch: pytest.MonkeyPatch, age_ms: int
+) -> None:
+    server, clock = MemoryRegistry(), Clock(monkeypatch)
+    held, new = server.add('"long"'), server.add('"int"')
+    junk = of_ids(*range(FAR, FAR + FLOOD), time_ms=NOW_MS + clock.ms - age_ms)
+    real = of_ids(held, new, body=b"\x0e")
+    async with serving(server), filling(server) as filler:
+        wanted = filler.unknown({TOPIC: [*junk[TOPIC], *real[TOPIC]]})
+        assert len(wanted) == FLOOD + 2
+        if not age_ms:
+            with pytest.raises(SchemaNotThere):
+                await filler.fetch(wanted)
+            assert len(wanted) == FLOOD
+            clock.ms += 30_000
+        async with asyncio.timeout(20):
+            await filler.fetch(wanted)
+        assert wanted == set() and len(server.asked) < 10
+        assert read(filler, real) == [7, 7]
+        with pytest.raises(InvalidField, match="which lists ids from 1 to 2"):
+            filler.book.find(SchemaId(ID, FAR))
+
+
+@pytest.mark.parametrize("why", ["too near", "no listing", "not of everything"])
+async def test_what_a_listing_does_not_settle_is_asked_for(why: str) -> None:
+    server = MemoryRegistry()
+    for _ in range(2):
+        server.add('"long"')
+    async with serving(server), filling(server, Rate(burst=10_000)) as filler:
+        server.lists = why != "no listing"
+        if why == "not of everything":
+            server.schemas[2 * FAR] = server.schemas[1]
+            await filler.fetch(ids(2 * FAR))
+            del server.schemas[2 * FAR]
+        first = 3 if why == "too near" else FAR
+        wanted = ids(*range(first, first + 300))
+        hidden = first + 250
+        server.schemas[hidden] = {"schema": '"long"'}
+        if why == "too near":
+            assert hidden < 2 + MARGIN
+        await filler.fetch(wanted)
+        assert wanted == set() and read(filler, of_ids(hidden, body=b"\x0e")) == [7]
+
+
+async def test_all_is_read_again_where_the_registry_was_made_anew() -> None:
+    server = MemoryRegistry()
+    for text in ('"long"', '"string"', '"long"', '"long"'):
+        server.add(text)
+    records = of_ids(1, 2, 3, body=b"\x02")
+    record = json.dumps({"type": "record", "name": "N", "fields": [{"name": "x", "type": "long"}]})
+    async with serving(server), filling(server) as filler:
+        await filler.fetch(ids(1, 2, 3, 4))
+        bodies = Bodies(Framing(AVRO), filler.book)
+        assert [bodies.of(one.value).value for one in records[TOPIC][::2]] == [1, 1]
+        await filler.look_again(SchemaId(ID, 1))
+        server.schemas.clear()
+        for text in (record, '"int"', "{"):
+            server.add(text)
+        server.faults.status = 503
+        await filler.look_again(SchemaId(ID, 3))
+        assert bodies.of(records[TOPIC][0].value).value == 1, "an outage changes nothing"
+        server.faults.status = None
+        with capture_logs() as lines:
+            await filler.look_again(SchemaId(ID, 2))
+        assert bodies.of(records[TOPIC][0].value).value == {"x": 1}
+        assert bodies.of(records[TOPIC][1].value).value == 1
+        with pytest.raises(InvalidField, match="schema 3 cannot be read"):
+            bodies.of(records[TOPIC][2].value)
+        (older,) = of_ids(4, body=b"\x02")[TOPIC]
+        assert bodies.of(older.value).value == 1, "what is gone is kept for older records"
+    said = [line["event"] for line in lines if line["log_level"] == "error"]
+    assert len(said) == 1 and "it was made anew, or is another one" in said[0]
+
+
+async def test_what_is_held_is_asked_for_again_until_the_process_stops(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(filling_module, "LOOK_AGAIN_S", 0.01)
+    monkeypatch.setattr(filling_module, "LEAST_PAUSE_S", 0.01)
+    server, stop = MemoryRegistry(), asyncio.Event()
+    number = server.add('"long"')
+    async with serving(server), filling(server) as filler:
+        await filler.fetch(ids(number))
+        watching = asyncio.create_task(filler.watch(stop))
+        server.schemas[number] = {"schema": '"string"'}
+        async with asyncio.timeout(10):
+            while read(filler, of_ids(number, body=b"\x02a")) != ["a"]:
+                await asyncio.sleep(0.01)
+        stop.set()
+        await asyncio.wait_for(watching, 10)

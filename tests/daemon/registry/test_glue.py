@@ -71,17 +71,50 @@ async def test_each_answer_of_glue_becomes_what_it_says(server: GlueServer) -> N
     [
         ("AccessDeniedException", "refuses the login (AccessDeniedException)"),
         ("InternalServiceException", "answers InternalServiceException"),
+        ("InvalidInputException", "answers InvalidInputException"),
         ("", "does not answer"),
     ],
 )
 async def test_what_is_no_answer_is_an_outage(server: GlueServer, code: str, text: str) -> None:
-    outcomes = Counter[str]()
-    registry = GlueRegistry("eu-west-1", lambda outcome: outcomes.update([outcome]))
     server.refusal = code
     if not code:
         await server.stop()
+    assert await trouble_of(VERSION) == text
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({**AVAILABLE, "Status": "PENDING"}, "the status of the schema is PENDING, must become"),
+        ({**AVAILABLE, "Status": "LATER"}, "no status of a schema"),
+        ({}, "no status of a schema"),
+        ({**AVAILABLE, "DataFormat": "XSD"}, "no SchemaDefinition with a DataFormat of AVRO"),
+        ({"Status": "AVAILABLE", "DataFormat": "AVRO"}, "no SchemaDefinition with a DataFormat"),
+    ],
+)
+async def test_an_answer_that_is_no_version_is_an_outage_until_it_is_one(
+    server: GlueServer, given: dict[str, Any], text: str
+) -> None:
+    server.versions = {VERSION: given}
+    said = await trouble_of(VERSION)
+    assert said.startswith(f"does not answer properly (200: {text}")
+
+
+@pytest.mark.parametrize("status", [200, 400, 404, 407])
+async def test_a_page_of_html_is_an_outage(server: GlueServer, status: int) -> None:
+    server.faults.status, server.faults.body = status, b"<html>Please log in</html>"
+    server.faults.kind = "text/html"
+    assert await trouble_of(VERSION)
+
+
+async def trouble_of(version: str) -> str:
+    """What is said of Glue when it is asked for a version."""
+    outcomes = Counter[str]()
+    registry = GlueRegistry("eu-west-1", lambda outcome: outcomes.update([outcome]))
     with pytest.raises(RegistryUnavailable) as raised:
-        await registry.schema(SchemaId(GLUE_VERSION, VERSION))
-    assert str(raised.value) == f"registry AWS Glue in eu-west-1 {text}"
-    assert SECRET not in raised.value.reason and outcomes == {"failed": 1}
+        await registry.schema(SchemaId(GLUE_VERSION, version))
     await registry.close()
+    shown = str(raised.value)
+    assert shown.startswith("registry AWS Glue in eu-west-1 ") and SECRET not in shown
+    assert SECRET not in raised.value.reason and outcomes == {"failed": 1}
+    return shown.removeprefix("registry AWS Glue in eu-west-1 ")

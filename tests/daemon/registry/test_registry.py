@@ -30,6 +30,7 @@ from relevanced.daemon.registry import (
     RegistryClient,
     RegistrySettings,
     client as client_module,
+    protocol,
 )
 from tests.registry_server import MemoryRegistry, serving
 from tests.services.certificates import Authority, encrypt
@@ -121,11 +122,22 @@ async def test_a_schema_is_found_by_its_guid(server: MemoryRegistry) -> None:
 
 @pytest.mark.parametrize("status", [404, 405])
 async def test_a_registry_without_guids_is_no_outage(server: MemoryRegistry, status: int) -> None:
-    server.faults.status = status
+    server.faults.paths[f"/schemas/guids/{server.guid(1)}"] = status
     async with asking(server.url) as asked:
         with pytest.raises(MissingSchema, match="the registry has no /schemas/guids"):
             await asked.registry.schema(SchemaId(GUID, server.guid(1)))
         assert asked.outcomes == {"missing": 1}
+
+
+@pytest.mark.parametrize("status", [404, 405])
+async def test_a_proxy_that_has_no_path_at_all_is_no_registry_without_guids(
+    server: MemoryRegistry, status: int
+) -> None:
+    server.faults.status = status
+    async with asking(server.url) as asked:
+        with pytest.raises(RegistryUnavailable, match=f"answers {status}"):
+            await asked.registry.schema(SchemaId(GUID, server.guid(1)))
+        assert asked.outcomes == {"failed": 1}
 
 
 @pytest.mark.parametrize("value", [99, 2**31 - 1])
@@ -150,26 +162,13 @@ async def test_what_no_such_registry_can_have_is_not_asked_for(
     assert server.asked == []
 
 
-UNREADABLE = {
-    "no schema": ({"schema": None}, "has no schema"),
-    "unknown type": ({"schema": "x", "schemaType": "XSD"}, "its type is 'XSD': must be one of"),
-    "references": ({"schema": "x", "references": 5}, "has no schema"),
-    "reference": ({"schema": "x", "references": [{"name": "a"}]}, "a reference without name"),
-    "missing reference": (
-        {"schema": "x", "references": [{"name": "A", "subject": "gone", "version": 3}]},
-        "needs A, version 3 of subject gone, which is not in the registry",
-    ),
-}
-
-
-@pytest.mark.parametrize(("stored", "why"), UNREADABLE.values(), ids=list(UNREADABLE))
-async def test_a_schema_that_says_nothing_cannot_be_read(
-    server: MemoryRegistry, stored: dict[str, Any], why: str
-) -> None:
-    server.schemas[server.add("")] = stored
+async def test_a_schema_whose_reference_is_missing_is_missing(server: MemoryRegistry) -> None:
+    reference = {"name": "A", "subject": "gone", "version": 3}
+    schema = server.add('"x"', references=[reference])
+    why = "needs A, version 3 of subject gone, which is not in the registry"
     async with asking(server.url) as asked:
-        with pytest.raises(UnreadableSchema, match=why):
-            await asked.registry.schema(number(1))
+        with pytest.raises(MissingSchema, match=why):
+            await asked.registry.schema(number(schema))
 
 
 async def test_references_in_a_circle_or_without_end_are_bounded(server: MemoryRegistry) -> None:
@@ -189,29 +188,117 @@ async def test_references_in_a_circle_or_without_end_are_bounded(server: MemoryR
     assert len(server.asked) < 150
 
 
+HTML = b"<html>Please log in</html>"
+NOT_PROPERLY = "does not answer properly"
+NO_SCHEMA = f"{NOT_PROPERLY} (200: its JSON has no schema)"
 TROUBLE = [
     (401, b"", "refuses the login (401)"),
     (403, b"", "forbids to read the schema (403)"),
     (404, b"<html>", "answers 404 as for a wrong path: is that of registry.url right?"),
     (404, b'{"error_code": 404}', "answers 404 as for a wrong path"),
+    (404, b'{"error_code": 40403', "answers 404 as for a wrong path"),
+    (404, b'{"name": "NotFoundException"}', "answers 404 as for a wrong path"),
     (302, b"", "answers 302: leads to another address"),
+    (204, b"", "answers 204"),
+    (400, b'{"error_code": 40403}', "answers 400"),
+    (405, b"", "answers 405"),
+    (407, b"", "does not answer: a proxy before it wants a login (407)"),
     (429, b"", "answers 429"),
+    (451, b"", "answers 451"),
     (500, b'{"error_code": 50001}', "answers 500"),
+    (501, b"", "answers 501"),
     (503, b"", "answers 503"),
+    (200, b"", f"{NOT_PROPERLY} (200: no JSON, text/html)"),
+    (200, HTML, f"{NOT_PROPERLY} (200: not an object of JSON, text/html)"),
+    (200, b'["schema"]', f"{NOT_PROPERLY} (200: not an object of JSON, text/html)"),
+    (200, b'{"schema": "\\"lo', f"{NOT_PROPERLY} (200: not an object of JSON, text/html)"),
+    (200, b"{}", NO_SCHEMA),
+    (200, b'{"schema": null}', NO_SCHEMA),
+    (200, b'{"error_code": 40403, "message": "not found"}', NO_SCHEMA),
+    (
+        200,
+        b'{"schema": "x", "schemaType": "XSD"}',
+        f"{NOT_PROPERLY} (200: its schemaType is 'XSD': must be one of AVRO, PROTOBUF, JSON)",
+    ),
+    (200, b'{"schema": "x", "references": 5}', f"{NOT_PROPERLY} (200: a reference without name"),
+    (200, b'{"schema": "x", "references": [{"name": "a"}]}', f"{NOT_PROPERLY} (200: a reference"),
+    (200, b"x" * (client_module.MOST_BYTES + 1), f"{NOT_PROPERLY} (more than 4194304 bytes)"),
 ]
 
 
-@pytest.mark.parametrize(("status", "body", "text"), TROUBLE, ids=[t for *_, t in TROUBLE])
+@pytest.mark.parametrize(
+    ("status", "body", "text"), TROUBLE, ids=[f"{s}-{b[:30]!r}" for s, b, _ in TROUBLE]
+)
 async def test_an_answer_that_is_none_is_an_outage(
     server: MemoryRegistry, status: int, body: bytes, text: str
 ) -> None:
     server.add(LONG)
-    server.faults.status, server.faults.body = status, body
-    async with asking(server.url) as asked:
+    server.faults.status, server.faults.body, server.faults.kind = status, body, "text/html"
+    async with asking(server.url, username="u", password="planted-secret") as asked:
         with pytest.raises(RegistryUnavailable) as raised:
             await asked.registry.schema(number(1))
-        assert str(raised.value).startswith(f"registry {server.url} {text}")
+        shown = f"{raised.value} {raised.value.reason}"
+        assert shown.startswith(f"registry {server.url} {text}") and "planted" not in shown
         assert asked.outcomes == {"failed": 1}
+
+
+async def test_an_answer_that_ends_early_is_an_outage(
+    server: MemoryRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def cut(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Length": "100"})
+        await response.prepare(request)
+        await response.write(b'{"schema": "')
+        assert request.transport is not None
+        request.transport.close()
+        return response
+
+    monkeypatch.setattr(server, "reply", cut)
+    async with asking(server.url) as asked:
+        with pytest.raises(RegistryUnavailable, match="does not answer"):
+            await asked.registry.schema(number(1))
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "text"),
+    [
+        (HTML, None, "no X-Registry-ArtifactType, and no schema of Avro"),
+        (b"{}", None, "no X-Registry-ArtifactType, and no schema of Avro"),
+        (b'"long"', "THRIFT", "its X-Registry-ArtifactType is 'THRIFT'"),
+    ],
+)
+async def test_apicurios_own_answer_decides_only_if_it_says_that_it_is_one(
+    server: MemoryRegistry, monkeypatch: pytest.MonkeyPatch, body: bytes, kind: str, text: str
+) -> None:
+    async def answered(request: web.Request) -> web.Response:
+        headers = {"X-Registry-ArtifactType": kind} if kind else {}
+        return web.Response(body=body, headers=headers)
+
+    monkeypatch.setattr(server, "reply", answered)
+    async with asking(server.url) as asked:
+        with pytest.raises(RegistryUnavailable) as raised:
+            await asked.registry.schema(SchemaId(GLOBAL, 1))
+        assert f"does not answer properly (200: {text})" in str(raised.value)
+        body, kind = b'"long"', ""
+        assert await asked.registry.schema(SchemaId(GLOBAL, 1)) == SchemaText(AVRO, LONG)
+        kind = "XSD"
+        with pytest.raises(UnreadableSchema, match="its type is 'XSD'"):
+            await asked.registry.schema(SchemaId(GLOBAL, 1))
+
+
+async def test_a_schema_is_missing_only_where_every_address_says_so(
+    server: MemoryRegistry,
+) -> None:
+    server.add(LONG)
+    lagging = MemoryRegistry()
+    async with serving(lagging), asking(lagging.url, server.url) as asked:
+        assert await asked.registry.schema(number(1)) == SchemaText(AVRO, LONG)
+        with pytest.raises(MissingSchema):
+            await asked.registry.schema(number(2))
+        server.faults.status = 503
+        with pytest.raises(RegistryUnavailable) as raised:
+            await asked.registry.schema(number(2))
+        assert str(raised.value) == f"registry {server.url} answers 503"
 
 
 async def test_a_registry_that_is_away_is_named(server: MemoryRegistry) -> None:
@@ -259,11 +346,41 @@ async def test_a_registry_that_is_silent_is_left(
     assert raised.value.reason.startswith("not within")
 
 
-async def test_a_schema_without_end_cannot_be_read(server: MemoryRegistry) -> None:
-    server.faults.status, server.faults.body = 200, b"x" * (client_module.MOST_BYTES + 1)
+async def test_a_registry_that_was_made_anew_is_noticed(server: MemoryRegistry) -> None:
+    reference = {"name": "A", "subject": "a", "version": 1}
+    server.add(LONG, "a")
+    schema = server.add('"x"', "b", references=[reference])
     async with asking(server.url) as asked:
-        with pytest.raises(UnreadableSchema, match="is larger than 4194304 bytes"):
-            await asked.registry.schema(number(1))
+        before = await asked.registry.schema(number(schema))
+        assert not await asked.registry.has_another(number(schema))
+        server.schemas.clear()
+        server.versions.clear()
+        server.add('"int"', "a")
+        with pytest.raises(MissingSchema):
+            await asked.registry.has_another(number(schema))
+        server.add('"y"', "b", references=[reference])
+        assert await asked.registry.has_another(number(schema))
+        after = await asked.registry.schema(number(schema))
+    a = SchemaText(AVRO, LONG)
+    assert before == SchemaText(AVRO, '"x"', (("A", a),))
+    assert after == SchemaText(AVRO, '"y"', (("A", SchemaText(AVRO, '"int"')),))
+    assert asked.outcomes == {"ok": 4}, "nobody waits for these questions: they are not counted"
+
+
+async def test_what_a_registry_lists_says_which_ids_it_cannot_have(server: MemoryRegistry) -> None:
+    for _ in range(protocol.PAGE + 1):
+        server.add(LONG)
+    async with asking(server.url) as asked:
+        listing = await asked.registry.listing()
+        assert listing is not None and (listing.lowest, listing.highest) == (1, 501)
+        assert [listing.cannot_have(number(n)) for n in (0, 502, 1501, 1502)] == [0, 0, 0, 1]
+        assert not listing.cannot_have(SchemaId(GUID, server.guid(1)))
+        older = MemoryRegistry()
+        older.lists = False
+        async with serving(older), asking(server.url, older.url) as both:
+            assert await both.registry.listing() is None, "each must list what it has"
+        server.faults.status, server.faults.body = 200, HTML
+        assert await asked.registry.listing() is None
 
 
 async def test_a_login_is_sent_as_it_is_given(server: MemoryRegistry) -> None:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 import pytest
+from structlog.testing import capture_logs
 
 from relevanced.daemon.codecs import GUID, ID, SchemaId
 from relevanced.daemon.errors import RegistryUnavailable
@@ -36,6 +37,7 @@ class Away:
     def __init__(self) -> None:
         self.open = asyncio.Event()
         self.answers = False
+        self.says = AWAY
 
     def unknown(self, records: Mapping[str, Sequence[LogRecord]]) -> set[SchemaId]:
         return ids(1)
@@ -44,7 +46,7 @@ class Away:
         if self.answers:
             await self.open.wait()
             return
-        raise RegistryUnavailable(AWAY, "refused")
+        raise RegistryUnavailable(self.says, "refused")
 
 
 async def until(waits: SchemaWaits, expected: dict[str, str]) -> None:
@@ -65,6 +67,20 @@ async def test_lanes_are_named_by_what_the_registry_does_with_its_reason_once() 
     stop.set()
     assert await asyncio.gather(*tasks) == [False, False]
     assert waits.waiting_for == {}
+
+
+async def test_another_trouble_is_logged_too_and_each_once() -> None:
+    shelf, stop = Away(), asyncio.Event()
+    waits = SchemaWaits(shelf, stop)
+    with capture_logs() as lines:
+        task = asyncio.create_task(waits.fetched(3, ids(12)))
+        await until(waits, {AWAY: "lane 3 waits for schema 12 (refused)"})
+        shelf.says = "registry https://sr:8081 answers 503"
+        await until(waits, {shelf.says: "lane 3 waits for schema 12 (refused)"})
+        stop.set()
+        await task
+    waiting = [line["server"] for line in lines if line["event"] == "waiting for schemas"]
+    assert waiting == [AWAY, shelf.says]
 
 
 async def test_a_lane_that_names_many_schemas_says_so() -> None:
