@@ -1,5 +1,6 @@
 """Errors of other systems, by what the caller does about them. Pure."""
 
+from collections.abc import Sequence
 from typing import Final
 
 
@@ -44,3 +45,11 @@ class SchemaNotThere(RegistryUnavailable):
 
     def __init__(self, reason: str) -> None:
         super().__init__(self.TEXT, reason)
+
+
+class ConfigError(Exception):
+    """The configuration cannot be used. `faults`: one text each, `section.key=value: rule`."""
+
+    def __init__(self, faults: Sequence[str]) -> None:
+        super().__init__("\n".join(faults))
+        self.faults = list(faults)

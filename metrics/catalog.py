@@ -1,5 +1,5 @@
 """The table of metrics: family -> binding, meaning, source, range, direction, undefined case, unit,
-needs. Those over sets, without ranks, are in `set_entries`.
+needs. Those over sets, without ranks, stand first.
 
 `parse` resolves a name. README.md shows how to add a metric.
 

@@ -27,7 +27,7 @@ from .avro_types import (
 from .types import EVERYTHING, MOST_LISTED, UNREAD, MemberColumns, Members, Typed, members_key
 
 Wanted: TypeAlias = Members | Typed
-"""What is read of a value; `avro_typed` writes what reads it into instances."""
+"""What is read of a value; further below stands what reads it into instances."""
 
 MAIN: Final = "read"
 INLINED_DEPTH: Final = 5

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
-from ..config import ConfigError
+from ..errors import ConfigError
 from . import options
 
 if TYPE_CHECKING:

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from ..config import InvalidValue, duration_ms
-
 if TYPE_CHECKING:
     from ..config import Config
 
@@ -29,7 +27,8 @@ def read(
     """The configuration of a file, the environment and the options of a command: option → (the
     variable of its setting, its value, None where it is not given). Raises ConfigError; also for
     `[[sources]]` where the command does not apply them."""
-    from ..config import ConfigError, read as read_config
+    from ..config import read as read_config
+    from ..errors import ConfigError
 
     values = {variable: value for variable, value in given.values() if value is not None}
     names = {variable: option for option, (variable, _) in given.items() if variable in values}
@@ -77,6 +76,8 @@ def duration(text: str) -> int:
     >>> duration("1m30s"), duration("2")
     (90000, 2000)
     """
+    from ..config import InvalidValue, duration_ms  # brings numpy, which --help does without
+
     try:
         return duration_ms(_number(text))
     except InvalidValue as refused:

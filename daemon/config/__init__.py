@@ -2,6 +2,7 @@
 starts nothing.
 """
 
+from ..errors import ConfigError
 from . import loading
 from .fingerprint import (
     describe,
@@ -34,7 +35,6 @@ from .values.kinds import (
     MASK,
     PLAIN_OPTIONS,
     SECRET_OPTIONS,
-    ConfigError,
     InvalidValue,
     Kind,
     Secret,

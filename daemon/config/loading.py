@@ -24,13 +24,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
+from ..errors import ConfigError
 from .connection_rules import SECRET_FILES, TOKEN_FILES
 from .fingerprint import describe_rows, join_values, layout_values
 from .rules import faults_of
 from .sections import derive, experiments, judgements, propensities, queries, sources
 from .sections.sources import ReadBytes, codec_faults, with_schemas
 from .settings import SECTIONS, SETTINGS, Config
-from .values.kinds import ConfigError, InvalidValue, Secret
+from .values.kinds import InvalidValue, Secret
 from .values.rules import ConfigFault
 
 __all__ = ["Config", "ConfigError", "Secret", "load", "read"]

@@ -8,7 +8,7 @@ clicks: hence a record that meets a later watermark counts everywhere else, and 
 The judged rows of one lane: those of panes and hours, the files that grade, and the lists that a
 batch shows. Pure data, and like all rows a function of the log and of the files.
 
-`attribution` notes each list as its record is read; `judged_settling` grades them at the end of the
+`attribution` notes each list as its record is read; `scoring` grades them at the end of the
 batch, and adds final panes to their hours.
 """
 

@@ -3,7 +3,7 @@ it. `attribution` applies events to it, `scoring` turns the changes into rows, `
 adds settled rows to the totals, `storage` writes it down.
 
 The files of classes by which a lane derives an attribute. Pure data, and part of the lane's
-state: `class_settling` has what happens to them.
+state: `settling` has what happens to them.
 
 What a lane counts: families of counts, and the outcomes of impressions and feedback.
 

@@ -8,7 +8,7 @@ Evaluates the expressions of a mapping on one record.
 
 The grammar of a mapping as values: a source, its tables, and what they are made of.
 
-`config/sources.py` reads them from a configuration; `records.py` applies them to records.
+`config/sections/sources.py` reads them from a configuration; `records.py` applies them to records.
 """
 
 import difflib

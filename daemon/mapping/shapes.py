@@ -3,8 +3,8 @@
 Three parts are kept apart, so that the same mapping can read records of another codec:
 
 1. `shapes` (this module): which members are read, and as what (`Role`).
-2. A reader that makes instances of a shape from bytes: for JSON `json_shapes`.
-3. `getters`, `lists`, `plain_impressions`, `plain_feedback`, `compiled`: functions over instances.
+2. A reader that makes instances of a shape from bytes: that of JSON stands below.
+3. `getters`, `lists`, `impressions`, `feedback`, `compiled`: functions over instances.
    They know nothing of JSON; they read the attribute `attribute_of(name)` for the member `name`.
 
 A reader for another codec (a generated Avro reader, a Protobuf message) gives instances where

@@ -1,7 +1,7 @@
 """Lines of any format as records of one native event each, with the key they are sorted by.
 
 The key orders by event time, and impressions before feedback of the same time. Of most lines, only
-the kind and the time are read here, from their bytes where they are plain (`key_scan`); lines of
+the kind and the time are read here, from their bytes where they are plain (`lines`); lines of
 other formats, and arrays, are decoded, and written again as one native event a line.
 
 Records put in the order of event time, with memory for a buffer of them, however many there are.

@@ -122,7 +122,7 @@ class QueryComparison:
 
     def _missing_since(self, lane: Lane) -> int | None:
         """Since when the table of items without a judgement is compared; None where the files of
-        judgements are not known, as `judged_rows` says. Of earlier hours they may be known no more,
+        judgements are not known, as `row_proof` says. Of earlier hours they may be known no more,
         because those of judged rows may be kept for fewer days."""
         judgements = self.stored.head.judgements
         if not self.plan.missing or lane.judged is None or lane.judged.timeline is None:

@@ -6,7 +6,7 @@ blocks in order, and a block is unlinked when all of its contents have expired. 
 what a batch touched and nothing per open impression, which is why its cost does not grow with them.
 
 Impressions are columns, not records: columns of small integers, states and combinations as ids of
-tables in the same block, compress to a fraction of a field per impression (see `packing`).
+tables in the same block, compress to a fraction of a field per impression (see `keys`).
 
 Which parts of a lane's open state each block of its log contains, and which blocks are merged.
 

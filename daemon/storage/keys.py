@@ -3,7 +3,7 @@
 Keys of a lane, after its prefix:
 
     head            hash: token, sequence, offsets, watermarks, counts, idle mark, start, state,
-                    logs (see `log_marks`), stall (see `stall_mark`), queries (see `queries`),
+                    logs (see `head`), stall (see `head`), queries (see `queries`),
                     judged and judgements (see `judged`); how many keys `changes` and how many
                     fields `names` must have; and `unswept` while keys of an earlier lane of this
                     number may be left
@@ -19,7 +19,7 @@ Keys of a lane, after its prefix:
                     the same pages of judged rows (see `judged`)
     queries:START   the tables of queries of an hour that is over; queries:START:part:N, of the
                     hour that is open (see `queries`)
-    examples:START  examples of queries of an hour that is over (see `query_examples`)
+    examples:START  examples of queries of an hour that is over (see `row_pages`)
     admitted        values of each grouping that were admitted, per topic
     changes         sorted set: every key of the lane's state; its score is the sequence that wrote
                     it last if readers follow it (rows, totals, hours, judged rows, experiments,

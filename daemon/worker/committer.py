@@ -8,7 +8,7 @@ Each step belongs to one lane alone: a lane that waits here holds back no other.
 
 Batches that are not processed in turn with those of other lanes, but by a task of their own:
 those that must wait for schemas or dated files, and those whose records are taken one by
-one, each with a commit of its own (see `suspicion`).
+one, each with a commit of its own (see `batch`).
 """
 
 import asyncio

@@ -8,7 +8,7 @@ read.
 Which dated files lanes work by, and lanes that wait for files.
 
 The directories are looked at every minute, in a thread. A lane waits, before anything of a batch is
-applied, until each of them gives it its files (`watched_directory`).
+applied, until each of them gives it its files (`WatchedDirectory`).
 
 What lanes need dated files for: to grade lists, and to derive attributes.
 """

@@ -1,4 +1,4 @@
-"""Writes the mark of a batch that takes too long (see `suspicion`), while the work goes on.
+"""Writes the mark of a batch that takes too long (see `batch`), while the work goes on.
 
 A thread writes it, over a connection of its own: the work may keep the event loop from its turn
 until the process is killed. It looks at the CPU time of the event loop's thread, of which only that

@@ -88,14 +88,6 @@ class InvalidValue(ValueError):
         self.faults = faults
 
 
-class ConfigError(Exception):
-    """The configuration cannot be used. `faults`: one text each, `section.key=value: rule`."""
-
-    def __init__(self, faults: Sequence[str]) -> None:
-        super().__init__("\n".join(faults))
-        self.faults = list(faults)
-
-
 class Secret:
     """A text whose `repr` is a mask. Only `reveal()` returns the value."""
 

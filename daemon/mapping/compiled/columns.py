@@ -2,7 +2,7 @@
 
 Most instances of a table are alike. Reading a field of all of them costs a fraction of reading each
 by itself. What is not usual (a number as an id, a list that is missing, a later page) is marked,
-and read by itself: `plain_impressions`, `plain_feedback`.
+and read by itself: `impressions`, `feedback`.
 
 Which of many instances are usual.
 """

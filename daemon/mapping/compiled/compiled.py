@@ -1,6 +1,6 @@
 """A source compiled: from records to plain events, without interpreting an expression. Pure.
 
-What a record is read into depends on its codec (`json_shapes` for JSON); what its instance comes to
+What a record is read into depends on its codec (`shapes` for JSON); what its instance comes to
 does not. To read another codec, make a `Compiled` with another `decode`: it gives an instance of
 `shape`, or a list of instances of `listed`, as `shapes` describes them.
 

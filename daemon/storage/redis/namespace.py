@@ -8,8 +8,8 @@ last written to.
     NAMESPACE:exporter  token of the process that serves the series; expires unless renewed
     NAMESPACE:shown     the segments of its counters, for the next exporter
     NAMESPACE:changes   the falls that are open or just over, for the next exporter
-    NAMESPACE:markers   hash: what people marked (see `marker_log`)
-    NAMESPACE:accepted  hash: other logs that lanes may begin (see `accepted_logs`)
+    NAMESPACE:markers   hash: what people marked (see `registers`)
+    NAMESPACE:accepted  hash: other logs that lanes may begin (see `registers`)
     {NAMESPACE:past}:*  hours that were filled (see `..past`)
     PREFIX:namespaces   sorted set: namespace → clock in ms of its last sign of life
 

@@ -40,7 +40,7 @@ def given(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         calls.append((arguments, named))
         return 1
 
-    for name in ("run_daemon", "demo.run", "replay"):
+    for name in ("commands.run", "tools.demonstration", "recompute.replay"):
         module = SimpleNamespace(
             run=answer,
             demo=answer,
@@ -49,7 +49,7 @@ def given(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
             DEFAULT_PORT=DEFAULT_PORT,
             LATEST_MS=LATEST_MS,
         )
-        monkeypatch.setitem(sys.modules, f"relevanced.daemon.commands.{name}", module)
+        monkeypatch.setitem(sys.modules, f"relevanced.daemon.{name}", module)
     return calls
 
 
