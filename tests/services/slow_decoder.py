@@ -52,10 +52,10 @@ class SlowDecoder:
 
 
 if __name__ == "__main__":
-    from relevanced.daemon.events import formats as module
+    from relevanced.daemon import events
 
-    fast, burnt_s = module.decoder, float(sys.argv[1])
-    module.decoder = lambda name, limits: SlowDecoder(  # type: ignore[assignment,return-value]
+    fast, burnt_s = events.decoder, float(sys.argv[1])
+    events.decoder = lambda name, limits: SlowDecoder(  # type: ignore[assignment,return-value]
         fast(name, limits), burnt_s
     )
     sys.argv = ["relevanced", *sys.argv[2:]]

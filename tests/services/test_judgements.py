@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from relevanced.daemon.judgements import HOUR_MS, INDEX, add
-from relevanced.daemon.storage import PREFIX, close, unpack_page
+from relevanced.daemon.storage import JUDGED, close, unpack_page
 from tests.services.daemons import until
 from tests.services.fixtures import MakeTopic
 from tests.services.kafka_server import Broker
@@ -105,7 +105,7 @@ class JudgedStage(Stage):
             delta = await store.read(lane, "", None, 1)
             assert delta.head.judged is not None and delta.head.judgements is not None
             for key, data in delta.pages.items():
-                if key.startswith(PREFIX):
+                if JUDGED.own(key):
                     rows = unpack_page(data)
                     found[lane, key] = sorted(rows[np.any(rows, axis=1)].tolist())
         await close(store._client)
