@@ -93,7 +93,7 @@ async def test_a_judged_fall_leads_to_its_chart_where_its_onset_is_marked(
     await page.press("Enter", text="\r")
     await page.until("document.querySelector('#judged-chart .onset') !== null")
     assert (await text(page, "#judged-title")).startswith("DE by judgements")
-    assert await page.value("document.activeElement.id") == "judged-title"
+    await page.until("document.activeElement.id === 'judged-title'")
     assert (await text(page, "#judged-chart h3")).startswith("nDCG(ideal=pool)@10 by judgements")
     label = "document.querySelector('#judged-chart svg').ariaLabel"
     assert "Open change since 11:20" in await page.value(label)
@@ -118,5 +118,5 @@ async def test_a_fault_that_clicks_show_too_is_one_entry_with_both_lines(
     assert "RelevancedScoreFell" in await text(page, "#runbook")
     await page.value("document.querySelectorAll('#open button')[1].click()")
     await page.until("document.querySelector('#judged-chart .onset') !== null")
-    assert await page.value("document.activeElement.id") == "judged-title"
+    await page.until("document.activeElement.id === 'judged-title'")
     await daemon.stop(page)

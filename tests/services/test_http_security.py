@@ -259,7 +259,8 @@ async def test_a_handshake_has_a_deadline_and_counts_as_a_connection(
         assert (await client.get("/livez"))[0] == 200
         for _, writer in clients:
             writer.close()
-    assert not caplog.records
+    # The limit of an address is said, if no other test was told so within the last minute.
+    assert not [record for record in caplog.records if record.name != connections.__name__]
 
 
 async def test_stop_ends_a_handshake(folder: Path) -> None:
