@@ -41,7 +41,7 @@ _ALMOST_HALF: Final = 0.5001
 class UserBuckets:
     """Tallies of one metric in one arm by bucket; leading axes, if any, are many such tallies.
 
-    >>> arm = Buckets.of(np.array([0.5, 1.0, np.nan]), np.array([3, 0, 0]), buckets=4)
+    >>> arm = UserBuckets.of(np.array([0.5, 1.0, np.nan]), np.array([3, 0, 0]), buckets=4)
     >>> arm.counts.tolist(), arm.sums.tolist(), (arm + arm).squares.tolist()
     ([1, 0, 0, 1], [1000000, 0, 0, 500000], [2000000, 0, 0, 500000])
     """
@@ -77,7 +77,7 @@ class UserBuckets:
     def __getitem__(self, rows: Any) -> "UserBuckets":
         """Index the leading axes as in numpy: `[2]`, `[mask]`, or `[None]` to add one of length 1.
 
-        >>> Buckets.empty(3, BUCKETS)[1].counts.shape
+        >>> UserBuckets.empty(3, BUCKETS)[1].counts.shape
         (64,)
         """
         return UserBuckets(self.counts[rows], self.sums[rows], self.squares[rows], self.unit)
@@ -102,7 +102,7 @@ class UserBuckets:
 def scored(arm: UserBuckets) -> Integers:
     """Number of impressions for which the metric is defined: (…, buckets) -> (…).
 
-    >>> int(scored(Buckets.of(np.array([0.5, np.nan]), np.array([3, 3]))))
+    >>> int(scored(UserBuckets.of(np.array([0.5, np.nan]), np.array([3, 3]))))
     1
     """
     return np.asarray(arm.counts.sum(axis=-1))
@@ -111,7 +111,7 @@ def scored(arm: UserBuckets) -> Integers:
 def mean(arm: UserBuckets) -> Floats:
     """Mean of the metric over impressions: (…, buckets) -> (…). NaN without a scored impression.
 
-    >>> float(mean(Buckets.of(np.array([0.5, 1.0]), np.array([3, 0]))))
+    >>> float(mean(UserBuckets.of(np.array([0.5, 1.0]), np.array([3, 0]))))
     0.75
     """
     with np.errstate(invalid="ignore"):
@@ -123,7 +123,7 @@ def residuals(arm: UserBuckets) -> Floats:
 
     (…, buckets) -> (…, buckets). NaN without a scored impression.
 
-    >>> residuals(Buckets.of(np.array([0.5, 1.0]), np.array([1, 0]), buckets=2)).tolist()
+    >>> residuals(UserBuckets.of(np.array([0.5, 1.0]), np.array([1, 0]), buckets=2)).tolist()
     [0.25, -0.25]
     """
     sums = arm.sums / arm.unit
@@ -142,7 +142,7 @@ def mean_variance(arm: UserBuckets) -> Floats:
     Source: Cochran 1977, 6.3; Deng, Knoblich and Lu 2018.
 
     >>> tallies = np.array([[5, 8, 7, 10], [3, 5, 4, 6]])
-    >>> round(float(mean_variance(Buckets(tallies[0], tallies[1], tallies[1], unit=1))), 12)
+    >>> round(float(mean_variance(UserBuckets(tallies[0], tallies[1], tallies[1], unit=1))), 12)
     0.000118518519
     """
     filled = (arm.counts > 0).sum(axis=-1)
@@ -158,7 +158,7 @@ def independent_variance(arm: UserBuckets) -> Floats:
 
     (…, buckets) -> (…), >= 0. NaN for fewer than two scored impressions.
 
-    >>> float(independent_variance(Buckets.of(np.array([0.0, 1.0]), np.array([0, 0]))))
+    >>> float(independent_variance(UserBuckets.of(np.array([0.0, 1.0]), np.array([0, 0]))))
     0.25
     """
     n = scored(arm).astype(np.float64)
@@ -174,7 +174,7 @@ def design_effect(arm: UserBuckets) -> Floats:
     (…, buckets) -> (…), >= 0; about 1 for independent impressions. NaN if the variance is 0.
     Source: Kish 1965.
 
-    >>> alike = Buckets.of(np.array([0.0, 0.0, 1.0, 1.0]), np.array([0, 0, 1, 1]))
+    >>> alike = UserBuckets.of(np.array([0.0, 0.0, 1.0, 1.0]), np.array([0, 0, 1, 1]))
     >>> round(float(design_effect(alike)), 6)
     3.0
     """
@@ -189,7 +189,7 @@ def effective_buckets(arm: UserBuckets) -> Floats:
     Low for few users, or for one user with much of the traffic. (…, buckets) -> (…), 0…buckets.
     Source: Kish 1965.
 
-    >>> float(effective_buckets(Buckets.of(np.array([0.5, 0.5, 1.0]), np.array([0, 0, 1]))))
+    >>> float(effective_buckets(UserBuckets.of(np.array([0.5, 0.5, 1.0]), np.array([0, 0, 1]))))
     1.8
     """
     counts = arm.counts.astype(np.float64)
@@ -200,7 +200,7 @@ def effective_buckets(arm: UserBuckets) -> Floats:
 def too_few_buckets(arm: UserBuckets) -> bool:
     """Whether one arm, (buckets,), has fewer effective buckets than `MINIMUM_BUCKETS`.
 
-    >>> too_few_buckets(Buckets.of(np.ones(150), np.arange(150) % 15))
+    >>> too_few_buckets(UserBuckets.of(np.ones(150), np.arange(150) % 15))
     True
     """
     return bool(effective_buckets(arm) < MINIMUM_BUCKETS)
@@ -212,7 +212,7 @@ def estimate(arm: UserBuckets) -> Estimate:
     The value is NaN without a scored impression, the variance for fewer than two buckets that are
     not empty. The degrees of freedom are the effective buckets less one.
 
-    >>> estimate(Buckets.of(np.array([0.0, 1.0]), np.array([0, 1])))
+    >>> estimate(UserBuckets.of(np.array([0.0, 1.0]), np.array([0, 1])))
     Estimate(value=0.5, variance=0.25, n=2, degrees=1.0)
     """
     degrees = max(float(effective_buckets(arm)) - 1.0, 1.0)
@@ -251,7 +251,7 @@ def moments(arm: UserBuckets) -> Moments:
 
     The variance is NaN for fewer than two buckets that are not empty.
 
-    >>> arm = Buckets.of(np.arange(640) % 2 * 1.0, np.arange(640) // 2 % 64)
+    >>> arm = UserBuckets.of(np.arange(640) % 2 * 1.0, np.arange(640) // 2 % 64)
     >>> moments(arm[None]).estimates()[0].degrees
     63.0
     """
@@ -262,8 +262,8 @@ def moments(arm: UserBuckets) -> Moments:
 def paired(control: UserBuckets, treatment: UserBuckets) -> tuple[Moments, Moments]:
     """Of both arms: (…, buckets) each -> two Moments of (…).
 
-    >>> none = Buckets.of(np.zeros(20), np.arange(20))
-    >>> some = Buckets.of(np.arange(640) % 3 // 2 * 1.0, np.arange(640) % 64)
+    >>> none = UserBuckets.of(np.zeros(20), np.arange(20))
+    >>> some = UserBuckets.of(np.arange(640) % 3 // 2 * 1.0, np.arange(640) % 64)
     >>> float(mean_variance(none)), round(float(paired(none, some)[0].variance), 4)
     (0.0, 0.0011)
     """
@@ -275,7 +275,7 @@ def paired(control: UserBuckets, treatment: UserBuckets) -> tuple[Moments, Momen
 def changed(control: Moments, treatment: Moments) -> Moments:
     """treatment - control, as `estimates.difference` of each pair.
 
-    >>> arms = (Buckets.of(np.arange(640) % n * 1.0, np.arange(640) // n % 64) for n in (3, 2))
+    >>> arms = (UserBuckets.of(np.arange(640) % n * 1.0, np.arange(640) // n % 64) for n in (3, 2))
     >>> changed(*paired(*arms)).value.round(3).tolist()
     -0.498
     """
@@ -296,7 +296,7 @@ def rests_on_few(arm: UserBuckets) -> Booleans:
     by `effective_buckets`, which by itself makes the kurtosis 3 K / effective buckets.
 
     >>> draws, users = np.random.default_rng(7).random(6_400), np.arange(6_400) % 64
-    >>> [bool(rests_on_few(Buckets.of((draws < p) * 1.0, users))) for p in (0.001, 0.1)]
+    >>> [bool(rests_on_few(UserBuckets.of((draws < p) * 1.0, users))) for p in (0.001, 0.1)]
     [True, False]
     """
     squares = residuals(arm) ** 2

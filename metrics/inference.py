@@ -140,7 +140,7 @@ def compare_arms(
     Undefined (NaN) for the reasons of `why_undefined`.
 
     >>> users = np.arange(4_000) % 61
-    >>> arms = [Buckets.of(np.arange(4_000) % 7 < limit, users) for limit in (5, 4)]
+    >>> arms = [UserBuckets.of(np.arange(4_000) % 7 < limit, users) for limit in (5, 4)]
     >>> result = compare_arms(*arms, Design(planned_impressions=8_000))
     >>> round(result.absolute.estimate.value, 3), result.absolute.verdict, result.undefined
     (-0.143, 'worse', None)
@@ -163,7 +163,7 @@ def compare_rows(
 
     controls and treatments (rows, buckets), impressions (rows,) -> one comparison for each row.
 
-    >>> rows = compare_rows(Buckets.empty(2, 64), Buckets.empty(2, 64), Design(8_000))
+    >>> rows = compare_rows(UserBuckets.empty(2, 64), UserBuckets.empty(2, 64), Design(8_000))
     >>> [row.undefined for row in rows]
     ['no control traffic', 'no control traffic']
     """
@@ -299,7 +299,7 @@ def over_all(arm: UserBuckets, impressions: Integers, worst: float = 0.0) -> Use
     """The same tallies with undefined lists counted as this value. impressions (…, buckets).
 
     >>> import numpy as np
-    >>> arm = Buckets.of(np.array([0.5, np.nan]), np.array([0, 0]), buckets=2)
+    >>> arm = UserBuckets.of(np.array([0.5, np.nan]), np.array([0, 0]), buckets=2)
     >>> all_lists = over_all(arm, np.array([2, 0]), worst=1.0)
     >>> all_lists.counts.tolist(), all_lists.sums.tolist(), all_lists.squares.tolist()
     ([2, 0], [1500000, 0], [1250000, 0])
@@ -325,7 +325,7 @@ def compare_defined(
 
     >>> import numpy as np
     >>> users = np.arange(4_000) % 61
-    >>> some = Buckets.of(np.where(users % 3 > 0, 0.5 + users % 2 / 4, np.nan), users)
+    >>> some = UserBuckets.of(np.where(users % 3 > 0, 0.5 + users % 2 / 4, np.nan), users)
     >>> counts = np.bincount(users, minlength=64)
     >>> compare_defined(some, some, (counts, counts), Design(8_000)).shares_differ
     False

@@ -72,7 +72,7 @@ def preference(arm: UserBuckets, design: Design) -> Preference:
 
     The statement is undefined (NaN) for too few effective buckets or a variance of 0.
 
-    >>> arm = Buckets.of(np.repeat([1.0, 0.0, -1.0], [610, 1_870, 520]), np.arange(3_000) % 64)
+    >>> arm = UserBuckets.of(np.repeat([1.0, 0.0, -1.0], [610, 1_870, 520]), np.arange(3_000) % 64)
     >>> result = preference(arm, Design(planned_impressions=5_000))
     >>> result.wins, result.ties, result.losses, result.delta, round(result.sign_test_p, 6)
     (610, 1870, 520, 0.015, 0.008079)

@@ -57,7 +57,7 @@ def post_stratified(control: UserBuckets, treatment: UserBuckets) -> StratifiedE
     `LEAST_COVERED` of the scored impressions is covered.
 
     >>> scores, buckets = np.arange(640) % 3 / 2, np.arange(640) % 64
-    >>> arms = [Buckets.of(factor * scores, buckets)[None] for factor in (1.0, 0.8)]
+    >>> arms = [UserBuckets.of(factor * scores, buckets)[None] for factor in (1.0, 0.8)]
     >>> round(post_stratified(*arms).estimate.value, 4)
     -0.0998
     """
@@ -68,7 +68,7 @@ def post_stratified(control: UserBuckets, treatment: UserBuckets) -> StratifiedE
 def post_stratified_rows(control: UserBuckets, treatment: UserBuckets) -> tuple[Moments, Floats]:
     """`post_stratified` of many: (…, segments, buckets) each -> Moments and shares covered, (…).
 
-    >>> arms = Buckets.empty(5, 2, 64), Buckets.empty(5, 2, 64)
+    >>> arms = UserBuckets.empty(5, 2, 64), UserBuckets.empty(5, 2, 64)
     >>> post_stratified_rows(*arms)[1].tolist()
     [0.0, 0.0, 0.0, 0.0, 0.0]
     """

@@ -14,7 +14,7 @@ def test_times_are_those_of_a_list(
     monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator, apart: int, a_round: int
 ) -> None:
     """With one origin, with origins that move, and in eight bytes each."""
-    monkeypatch.setattr(indexes, "ROUND", a_round)
+    monkeypatch.setattr(indexes, "TIME_ROUND", a_round)
     column, twin = Times(), list[int]()
     for turn in range(300):
         about = START_MS + 20 * turn
