@@ -8,15 +8,15 @@ The flow: bytes → `decoder` → the format's reader (→ the field readers of 
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
-from typing import Final, TypeAlias
+from itertools import chain, compress
+from typing import Any, Final, TypeAlias
 
 import msgspec
+import numpy as np
 
 from . import native, ubi
 from .attributes import Trimmed
 from .fields import InvalidField, decoded
-from .plain_objects import of_objects
 from .types import (
     DROP_REASONS,
     MAX_ELEMENTS,
@@ -24,11 +24,16 @@ from .types import (
     SKIP_REASONS,
     Decoded,
     Event,
+    FeedbackFields,
+    Impressions,
     Limits,
     LogRecord,
     LogRecords,
     Plain,
     PlainEvents,
+    PlainFeedback,
+    PlainImpression,
+    PlainSearch,
     Rejected,
     ValueDecoder,
     nothing_of,
@@ -41,6 +46,8 @@ Raises `InvalidField`, and nothing else, for any other bytes, arrays included.
 """
 
 ReadPlain: TypeAlias = Callable[[bytes], Plain]
+
+_SHOWN: Final = frozenset((PlainImpression, PlainSearch))
 
 FORMATS: Final[
     Mapping[str, tuple[Callable[[Limits], ReadObject], Callable[[Limits], ReadPlain] | None]]
@@ -228,3 +235,46 @@ def future(event: Event, record_time_ms: int, max_future_ms: int) -> Rejected:
     ahead_ms = event.time_ms - record_time_ms
     rule = f"must be at most {max_future_ms} ms ahead of its record"
     return Rejected("future", f"timestamp={event.time_ms}: {ahead_ms} ms ahead, {rule}")
+
+
+def of_objects(found: Sequence[Plain | None]) -> PlainEvents:
+    """Return what records come to that are one event each, or None: to be decoded in full."""
+    kinds = list(map(type, found))
+    is_shown = bytes(map(_SHOWN.__contains__, kinds))
+    is_reaction = bytes([kind is PlainFeedback for kind in kinds])
+    shown: list[Any] = list(compress(found, is_shown))
+    reactions: list[Any] = list(compress(found, is_reaction))
+    left: Sequence[int] = ()
+    if len(shown) + len(reactions) < len(found):
+        left = [n for n, one in enumerate(found) if one is None]
+    return PlainEvents(
+        len(found),
+        [
+            Impressions(
+                np.flatnonzero(np.frombuffer(is_shown, np.bool_)),
+                [one.impression_id for one in shown],
+                [one.items for one in shown],
+                [one.timestamp for one in shown],
+                [one.user_id for one in shown],
+                raw=shown,
+                queries=_queries_of(shown),
+            )
+        ],
+        [
+            FeedbackFields(
+                np.flatnonzero(np.frombuffer(is_reaction, np.bool_)),
+                [one.impression_id for one in reactions],
+                [one.timestamp for one in reactions],
+                [one.kind for one in reactions],
+                [str(one.item) for one in reactions],
+                [one.rank for one in reactions],
+            )
+        ],
+        left=left,
+    )
+
+
+def _queries_of(shown: Sequence[Any]) -> Sequence[str | None]:
+    """What was searched for; empty where the type of the records has no query."""
+    is_search = bool(shown) and type(shown[0]) is PlainSearch
+    return [one.query for one in shown] if is_search else ()
