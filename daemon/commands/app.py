@@ -71,7 +71,7 @@ from ..worker import (
 from .following import Following, HistoryCheck, RedisAnswer, Working, waiting_text
 
 
-def turn_off() -> None:
+def turn_off_core_dumps() -> None:
     """Set the soft limit of core files to 0, which systemd-coredump respects too.
 
     The hard limit stays: `prlimit --pid PID --core=unlimited` allows a dump for a search for a
@@ -87,7 +87,7 @@ ENOUGH: Final = 65_536
 some of them reserve memory for each."""
 
 
-def raise_bound() -> None:
+def raise_bound_of_open_files() -> None:
     """Raise the soft bound to the hard one, which is the system's own, or to ENOUGH.
 
     The soft bound of 1024 is a custom for programs that use select(), and this is none. A system
@@ -351,8 +351,8 @@ async def serve_until_stopped(service: Service, job: Job | None) -> None:
     """Serve HTTP, do the job, and export where that is the role, until a signal stops the process.
     Raises ListenError and StartError."""
     http = service.config.http
-    raise_bound()
-    turn_off()
+    raise_bound_of_open_files()
+    turn_off_core_dumps()
     try:
         await service.http.start(http.host, http.port, http.web_config)
         log.info(
