@@ -29,7 +29,7 @@ CALLERS: Final = ("tests", "deploy")
 ROWS: Final = (
     # A room imports rooms of lower rows only: rooms of one row do not know one another.
     ("__main__",),
-    ("tools",),
+    ("codecs", "tools"),
     ("commands",),
     ("recompute",),
     ("http",),
@@ -39,10 +39,11 @@ ROWS: Final = (
     ("lane", "config"),
     ("plan",),
     ("mapping",),
-    ("codecs", "judgements"),
+    ("judgements", "schemas"),
     ("events", "experiments", "changes", "queries", "telemetry", "panes", "backoff", "errors"),
 )
-"""The rooms of `daemon/`, from the top down."""
+"""The rooms of `daemon/`, from the top down. The core imports none of the highest: `__main__` and
+`schemas` load them by name."""
 
 LOOSE: Final = {"__init__", "__main__", "backoff", "errors", "panes", "plan"}
 """The modules of `daemon/` that stand in no folder: each is its own face."""

@@ -1,85 +1,9 @@
-"""From the bytes of a framed Avro, Protobuf or JSON record to the value that expressions see."""
+"""Readers of Avro and Protobuf: nothing imports them; `schemas` loads them by name when a topic has
+one.
+"""
 
 from .avro import AvroSchema
-from .bodies import MOST_MISSING, Bodies, Body, BodyInstances, Schema, SchemaBook, parsed
-from .frames import (
-    APICURIO8,
-    AUTO,
-    CONFLUENT,
-    FRAME_BYTES,
-    FRAMINGS,
-    GLUE,
-    HEADER,
-    MOST_UNPACKED_BYTES,
-    NONE,
-    Frame,
-    Framing,
-    frame_of,
-    named_schema,
-)
-from .protobuf import protobuf_file
-from .types import (
-    AVRO,
-    CODECS,
-    EVERYTHING,
-    GLOBAL,
-    GLUE_VERSION,
-    GUID,
-    ID,
-    JSON,
-    PROTOBUF,
-    Elements,
-    MemberColumns,
-    Members,
-    SchemaId,
-    SchemaText,
-    Typed,
-    UnreadableSchema,
-    bytes_text,
-    merged,
-    missing_extra,
-)
+from .protobuf import protobuf_file, protobuf_schema
+from .values import bytes_text
 
-__all__ = (
-    "APICURIO8",
-    "AUTO",
-    "AVRO",
-    "AvroSchema",
-    "Bodies",
-    "Body",
-    "BodyInstances",
-    "bytes_text",
-    "CODECS",
-    "CONFLUENT",
-    "Elements",
-    "EVERYTHING",
-    "Frame",
-    "FRAME_BYTES",
-    "frame_of",
-    "Framing",
-    "FRAMINGS",
-    "GLOBAL",
-    "GLUE",
-    "GLUE_VERSION",
-    "GUID",
-    "HEADER",
-    "ID",
-    "JSON",
-    "MemberColumns",
-    "Members",
-    "merged",
-    "missing_extra",
-    "MOST_MISSING",
-    "MOST_UNPACKED_BYTES",
-    "named_schema",
-    "NONE",
-    "parsed",
-    "PROTOBUF",
-    "protobuf_file",
-    "Schema",
-    "SchemaBook",
-    "SchemaId",
-    "SchemaText",
-    "Typed",
-    "UnreadableSchema",
-)
+__all__ = ("AvroSchema", "bytes_text", "protobuf_file", "protobuf_schema")

@@ -15,27 +15,24 @@ from collections.abc import Callable, Hashable
 from typing import Any, Final, TypeAlias
 
 from ..events import InvalidField
-from .avro_source import MAIN, AvroSource, TypedSource, Wanted
-from .avro_types import Array, AvroRecord, Weights, avro_type
-from .frames import Message, uuid_text
-from .types import (
+from ..schemas import (
     AVRO,
-    BadBody,
     CutShort,
     InstanceReader,
     Members,
+    Message,
     SchemaText,
-    TooManyValues,
     Typed,
     Unfit,
     UnreadableSchema,
-    bytes_text,
-    decimal_number,
-    finite,
     members_key,
     unsigned,
+    uuid_text,
     zigzag,
 )
+from .avro_source import MAIN, AvroSource, TypedSource, Wanted
+from .avro_types import Array, AvroRecord, Weights, avro_type
+from .values import BadBody, TooManyValues, bytes_text, decimal_number, finite
 
 MOST_VALUES: Final = 250_000
 """Most values of one body beyond one for each of its bytes."""

@@ -12,6 +12,7 @@ from collections.abc import Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final, TypeAlias
 
+from ..schemas import EVERYTHING, MOST_LISTED, UNREAD, MemberColumns, Members, Typed, members_key
 from .avro_types import (
     Array,
     AvroRecord,
@@ -24,7 +25,6 @@ from .avro_types import (
     Weights,
     repeated,
 )
-from .types import EVERYTHING, MOST_LISTED, UNREAD, MemberColumns, Members, Typed, members_key
 
 Wanted: TypeAlias = Members | Typed
 """What is read of a value; further below stands what reads it into instances."""

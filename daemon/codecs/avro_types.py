@@ -15,7 +15,8 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from .types import AVRO, SchemaText, UnreadableSchema, library
+from ..schemas import AVRO, SchemaText, UnreadableSchema
+from .values import library
 
 MOST_TYPES: Final = 10_000
 """Most types, fields included, of one schema with its references."""

@@ -15,24 +15,21 @@ from operator import itemgetter
 from typing import Any, Final
 
 from ..events import InvalidField
-from .frames import Message
-from .protobuf_values import MOST_VALUES, Converter, Pool, converter, is_map, pool_of, pool_of_set
-from .types import (
+from ..schemas import (
     MOST_LISTED,
     PROTOBUF,
     InstanceReader,
     MemberColumns,
     Members,
+    Message,
     SchemaText,
-    TooManyValues,
     Typed,
     Unfit,
     UnreadableSchema,
-    bytes_text,
-    finite,
-    library,
     members_key,
 )
+from .protobuf_values import MOST_VALUES, Converter, Pool, converter, is_map, pool_of, pool_of_set
+from .values import TooManyValues, bytes_text, finite, library
 
 _DOUBLE, _FLOAT, _BOOL, _STRING, _BYTES, _ENUM = 1, 2, 8, 9, 12, 14
 _MESSAGES: Final = (10, 11)

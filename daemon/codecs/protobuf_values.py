@@ -13,17 +13,8 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta
 from typing import Any, Final, TypeAlias
 
-from .types import (
-    PROTOBUF,
-    UNREAD,
-    Members,
-    SchemaText,
-    TooManyValues,
-    UnreadableSchema,
-    bytes_text,
-    finite,
-    library,
-)
+from ..schemas import PROTOBUF, UNREAD, Members, SchemaText, UnreadableSchema
+from .values import TooManyValues, bytes_text, finite, library
 
 MOST_VALUES: Final = 250_000
 """Most values of one body beyond one for each of its bytes."""

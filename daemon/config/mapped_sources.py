@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, Final
 
-from ..codecs import Framing, SchemaBook
 from ..events import FORMATS, Decoder, decoder
 from ..mapping import (
     ALL_MEMBERS,
@@ -23,6 +22,7 @@ from ..mapping import (
     topic_decoder,
 )
 from ..queries import USER_ID
+from ..schemas import Framing, SchemaBook
 from .sections.queries import QueriesSection
 from .sections.source_keys import zone_name
 from .sections.sources import SECTION, TABLES, DeclaredSource, Sources, framing_of

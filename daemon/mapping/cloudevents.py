@@ -18,8 +18,8 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from ..codecs import Bodies, Body
 from ..events import InvalidField, LogRecord, LogRecords, decoded
+from ..schemas import Bodies, Body
 from .expressions import CLOUDEVENTS
 from .functions import Surroundings, header, text_of
 

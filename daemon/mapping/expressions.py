@@ -22,8 +22,8 @@ from zoneinfo import ZoneInfo
 import jmespath.exceptions
 import jmespath.parser
 
-from ..codecs import AUTO as ANY_FRAMING, JSON, Schema
 from ..events import InvalidField
+from ..schemas import AUTO as ANY_FRAMING, JSON, Schema
 from .functions import (
     MATCHED_CHARACTERS,
     Interpreter,

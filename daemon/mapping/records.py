@@ -14,7 +14,6 @@ from functools import cached_property
 from itertools import chain
 from typing import Final, Protocol
 
-from ..codecs import JSON, Bodies, Framing, SchemaBook
 from ..events import (
     NOT_MAPPED,
     SKIP_REASONS,
@@ -34,6 +33,7 @@ from ..events import (
     refused,
     too_large,
 )
+from ..schemas import JSON, Bodies, Framing, SchemaBook
 from .cloudevents import Headers, unwrapped
 from .compiled.compiled import Compiled, compiled
 from .expressions import Drop, Evaluation, FeedbackTable, ImpressionTable, MappedSource

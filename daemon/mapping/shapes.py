@@ -43,8 +43,8 @@ from typing import Annotated, Any, Final, TypeAlias
 import msgspec
 from msgspec import Meta, Raw
 
-from ..codecs import Typed
 from ..events import SURELY_SHORT, can_be_fields
+from ..schemas import Typed
 from .expressions import Node
 
 _AS_IT_IS: Final = re.compile(r"(?!x_)[A-Za-z][A-Za-z0-9_]*", re.ASCII)

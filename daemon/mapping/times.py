@@ -14,8 +14,8 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Final, TypeAlias
 
-from ..codecs import EVERYTHING, Members
 from ..events import refused, timestamp_ms
+from ..schemas import EVERYTHING, Members
 from .expressions import (
     AUTO,
     UNITS,

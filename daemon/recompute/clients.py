@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ..backoff import pause_s
-from ..codecs import SchemaBook
 from ..config import GLUE, Config, RegistrySection, book_of, decoder_of, login_of, urls_of
 from ..errors import RegistryUnavailable, SchemaNotThere, StartError, Unavailable
 from ..events import Decoded, Decoder, LogRecord
@@ -35,12 +34,12 @@ from ..judgements import (
 )
 from ..lane import Lane
 from ..queries import HASHED, hashed
-from ..registry import RegistrySettings
+from ..schemas import SchemaBook
 from ..storage import Client, close, connect
 from ..worker import names
 
 if TYPE_CHECKING:
-    from ..registry import Outcome, Registry, SchemaFiller
+    from ..registry import Outcome, Registry, RegistrySettings, SchemaFiller
 
 
 def client_of(config: Config) -> Client:
@@ -185,8 +184,10 @@ def file_record_reader(config: Config) -> Iterator[FileRecordReader]:
         reader.close()
 
 
-def registry_settings(section: RegistrySection) -> RegistrySettings:
+def registry_settings(section: RegistrySection) -> "RegistrySettings":
     """Addresses and credentials of this section."""
+    from ..registry import RegistrySettings
+
     url = "" if section.url is None else section.url.reveal()
     password = None if section.password is None else section.password.reveal()
     username, password = login_of(url) or (section.username, password)

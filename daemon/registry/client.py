@@ -13,8 +13,8 @@ from typing import Final, Literal, Protocol, TypeAlias
 import aiohttp
 from yarl import URL
 
-from ..codecs import GLOBAL, GLUE_VERSION, ID, PROTOBUF, SchemaId, SchemaText, UnreadableSchema
 from ..errors import RegistryUnavailable, StartError
+from ..schemas import GLOBAL, GLUE_VERSION, ID, PROTOBUF, SchemaId, SchemaText, UnreadableSchema
 from . import protocol
 from .protocol import (
     MOST_PAGES,

@@ -17,9 +17,9 @@ from typing import Final, NamedTuple
 import structlog
 
 from ..backoff import finished_before_stop, stopped_within
-from ..codecs import MOST_MISSING, SchemaBook, SchemaId, UnreadableSchema
 from ..errors import RegistryUnavailable, SchemaNotThere
 from ..events import LogRecord
+from ..schemas import MOST_MISSING, SchemaBook, SchemaId, UnreadableSchema
 from ..telemetry import RateLimit
 from .client import NOT_THERE, MissingSchema, Registry
 from .protocol import BURST, Rate

@@ -13,8 +13,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 from botocore.parsers import ResponseParserError
 from botocore.session import get_session
 
-from ..codecs import GLUE_VERSION, PROTOBUF, SchemaId, SchemaText, UnreadableSchema
 from ..errors import RegistryUnavailable, StartError
+from ..schemas import GLUE_VERSION, PROTOBUF, SchemaId, SchemaText, UnreadableSchema
 from .client import NOT_THERE, MissingSchema, Outcome
 from .protocol import Listing, codec_of
 

@@ -38,7 +38,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from ..codecs import (
+from ..schemas import (
     AVRO,
     GLOBAL,
     GUID,

@@ -20,8 +20,8 @@ from typing import Any, Final, TypeAlias, TypeVar
 import structlog
 
 from ..backoff import pause_s, stopped_within
-from ..codecs import SchemaId
 from ..errors import Damaged, Lost, Unavailable
+from ..schemas import SchemaId
 from ..storage import Answer, Commit, StallMark, confirm, plan_commit
 from ..telemetry import Telemetry
 from . import batch as batches

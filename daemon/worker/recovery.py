@@ -23,11 +23,11 @@ from typing import Final, Protocol
 import structlog
 
 from ..backoff import finished_before_stop, pause_s, stopped_within
-from ..codecs import SchemaId
 from ..config import LogEnd, Start
 from ..errors import Damaged, RegistryUnavailable
 from ..events import LogRecord
 from ..judgements import Judgements, QueryClasses
+from ..schemas import SchemaId
 from ..storage import (
     LAYOUTS_KEY,
     ClaimedLane,

@@ -11,16 +11,10 @@ from typing import Any, Final
 import pytest
 from hypothesis import given, strategies as st
 
-from relevanced.daemon.codecs import (
-    AVRO,
-    HEADER,
-    AvroSchema,
-    SchemaId,
-    SchemaText,
-    UnreadableSchema,
-)
+from relevanced.daemon.codecs import AvroSchema
 from relevanced.daemon.events import Decoded, Limits, Skipped
 from relevanced.daemon.mapping import Mapper
+from relevanced.daemon.schemas import AVRO, HEADER, SchemaId, SchemaText, UnreadableSchema
 from tests.daemon.mapping.codec_records import (
     PROTOBUF_TABLES,
     TABLES,

@@ -9,9 +9,9 @@ from typing import Any, Final
 import pytest
 from hypothesis import given, strategies as st
 
-from relevanced.daemon.codecs import AVRO, SchemaId, SchemaText
 from relevanced.daemon.events import Limits
 from relevanced.daemon.mapping import Mapper, mapper, reason_to_interpret
+from relevanced.daemon.schemas import AVRO, SchemaId, SchemaText
 from tests.daemon.mapping.codec_records import (
     PROTOBUF_TABLES,
     TABLES,

@@ -7,7 +7,14 @@ from uuid import uuid4
 
 import pytest
 
-from relevanced.daemon.codecs import (
+from relevanced.daemon.errors import RegistryUnavailable
+from relevanced.daemon.registry import (
+    ConfluentRegistry,
+    MissingSchema,
+    RegistryClient,
+    RegistrySettings,
+)
+from relevanced.daemon.schemas import (
     AVRO,
     GLOBAL,
     GUID,
@@ -16,13 +23,6 @@ from relevanced.daemon.codecs import (
     SchemaId,
     SchemaText,
     UnreadableSchema,
-)
-from relevanced.daemon.errors import RegistryUnavailable
-from relevanced.daemon.registry import (
-    ConfluentRegistry,
-    MissingSchema,
-    RegistryClient,
-    RegistrySettings,
 )
 from tests.services.apicurio import ApicurioRegistry
 

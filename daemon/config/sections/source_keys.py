@@ -15,7 +15,6 @@ from importlib.resources import files
 from typing import Any, Final, TypeAlias, TypeVar
 from zoneinfo import ZoneInfo
 
-from ...codecs import AUTO as ANY_FRAMING, CODECS, FRAMINGS, JSON
 from ...events import FORMATS, MAX_TEXT_BYTES
 from ...mapping import (
     ALL_MEMBERS,
@@ -30,6 +29,7 @@ from ...mapping import (
     expression,
     format_fault,
 )
+from ...schemas import AUTO as ANY_FRAMING, CODECS, FRAMINGS, JSON
 from ..values.kinds import (
     InvalidValue,
     Kind,

@@ -15,22 +15,20 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias, TypeVar
 
-from ...codecs import (
+from ...events import DROP_REASONS, FORMATS, NOT_MAPPED, REJECTION_REASONS, SKIP_REASONS
+from ...mapping import AUTO, UNITS, OwnSchema, has_zone
+from ...schemas import (
     APICURIO8,
     AVRO,
     CONFLUENT,
     GLUE,
     NONE,
     PROTOBUF,
-    AvroSchema,
     Framing,
-    SchemaText,
     UnreadableSchema,
     missing_extra,
-    protobuf_file,
+    parsed_file,
 )
-from ...events import DROP_REASONS, FORMATS, NOT_MAPPED, REJECTION_REASONS, SKIP_REASONS
-from ...mapping import AUTO, UNITS, OwnSchema, has_zone
 from ..values.rules import ConfigFault, FieldFault, fields_of, read_fields
 from .sections import GLUE as GLUE_REGISTRY, RegistrySection
 from .source_keys import (
@@ -338,15 +336,10 @@ def with_schemas(sources: Sources, read_bytes: ReadBytes) -> tuple[Sources, list
 
 
 def _own(keys: SourceKeys, content: bytes) -> OwnSchema:
-    if keys.message is not None:
-        parsed = protobuf_file(content, keys.message)
-        return OwnSchema(hashlib.sha256(content).hexdigest(), keys.message, parsed)
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise UnreadableSchema("is no Avro schema: is not UTF-8") from None
-    schema = AvroSchema(SchemaText(AVRO, text))
-    return OwnSchema(hashlib.sha256(_canonical(text).encode()).hexdigest(), None, schema)
+    schema = parsed_file(content, keys.message)
+    is_avro = keys.message is None
+    hashed = _canonical(content.decode("utf-8-sig")).encode() if is_avro else content
+    return OwnSchema(hashlib.sha256(hashed).hexdigest(), keys.message, schema)
 
 
 def _canonical(text: str) -> str:

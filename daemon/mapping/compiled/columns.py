@@ -16,8 +16,8 @@ import msgspec
 import numpy as np
 from msgspec import Raw
 
-from ...codecs import Elements, MemberColumns, merged
 from ...events import SURELY_SHORT, LogRecord
+from ...schemas import Elements, MemberColumns, merged
 from ..getters import many_of
 from ..interpreter import rank_from
 from .feedback import CompiledFeedback

@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
-from ...codecs import JSON, Bodies, BodyInstances
 from ...events import (
     LONG_RECORD_BYTES,
     Feedback,
@@ -31,6 +30,7 @@ from ...events import (
     PlainEvents,
     Skipped,
 )
+from ...schemas import JSON, Bodies, BodyInstances
 from ..cloudevents import Headers, OpenedRecords, data_of
 from ..expressions import (
     CLOUDEVENTS,

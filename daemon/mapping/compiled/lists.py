@@ -13,7 +13,6 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from ...codecs import Elements, MemberColumns
 from ...events import (
     MILLISECONDS_BELOW,
     SECONDS_BELOW,
@@ -23,6 +22,7 @@ from ...events import (
     timestamps_ms,
     too_long,
 )
+from ...schemas import Elements, MemberColumns
 from ..expressions import AUTO, UNITS, Expression, Node, TimeFormat
 from ..getters import Get, Odd, Path, first_true, getter, many_of, part_of, text_argument
 from ..interpreter import rank_from

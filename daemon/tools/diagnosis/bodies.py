@@ -13,7 +13,10 @@ from typing import Final
 import click
 import msgspec
 
-from ...codecs import (
+from ...config import Config, urls_of
+from ...events import InvalidField, LogRecord
+from ...recompute.clients import record_reader
+from ...schemas import (
     APICURIO8,
     AUTO,
     AVRO,
@@ -23,21 +26,16 @@ from ...codecs import (
     JSON,
     NONE,
     PROTOBUF,
-    AvroSchema,
     Bodies,
     Framing,
     Schema,
     SchemaBook,
     SchemaId,
-    SchemaText,
     UnreadableSchema,
     frame_of,
     named_schema,
-    protobuf_file,
+    parsed_file,
 )
-from ...config import Config, urls_of
-from ...events import InvalidField, LogRecord
-from ...recompute.clients import record_reader
 from .parts import DoctorFinding, percent, replaced, toml
 
 LOOKED_AT: Final = 2000
@@ -323,13 +321,12 @@ def own_schema(
         raise click.UsageError("--descriptor-set and --message go together")
     try:
         if schema_file is not None:
-            text = Path(schema_file).read_text(encoding="utf-8-sig")
             lines = (f"schema_file = {toml(schema_file)}  # as it was given",)
-            return AvroSchema(SchemaText(AVRO, text)), lines
+            return parsed_file(Path(schema_file).read_bytes(), None), lines
         if descriptor_set is not None and message is not None:
-            parsed = protobuf_file(Path(descriptor_set).read_bytes(), message)
+            parsed = parsed_file(Path(descriptor_set).read_bytes(), message)
             named = f"message = {toml(message)}  # as it was given"
             return parsed, (f"descriptor_set = {toml(descriptor_set)}  # as it was given", named)
-    except (UnreadableSchema, UnicodeDecodeError) as error:
+    except UnreadableSchema as error:
         raise click.ClickException(f"{schema_file or descriptor_set}: {error}") from error
     return None, ()

@@ -16,7 +16,6 @@ from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
-from ...codecs import JSON
 from ...config import Config, mapped, presets
 from ...events import Event, Limits, LogRecord, Rejected
 from ...mapping import (
@@ -31,6 +30,7 @@ from ...mapping import (
     topic_decoder,
 )
 from ...recompute.lines import RecordedRecord
+from ...schemas import JSON
 
 
 def toml(value: Any) -> str:

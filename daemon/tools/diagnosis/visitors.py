@@ -22,11 +22,11 @@ import numpy as np
 
 from relevanced.metrics import Floats, Integers
 
-from ...codecs import Bodies, Framing, SchemaBook
 from ...events import Impression, InvalidField, LogRecord
 from ...kafka import PARTITIONERS
 from ...lane import Lane, new_column
 from ...mapping import CLOUDEVENTS, unwrapped
+from ...schemas import Bodies, Framing, SchemaBook
 from .looked import Looked, Seen
 from .parts import MOST_RECORDS, json_value, toml
 from .profile import ATTRIBUTE, scalars

@@ -3,10 +3,10 @@
 import json
 from typing import Any, Final
 
-from relevanced.daemon.codecs import AVRO, SchemaBook, SchemaId, SchemaText
 from relevanced.daemon.config import load, mapped
 from relevanced.daemon.events import Limits
 from relevanced.daemon.mapping import Mapper, mapper
+from relevanced.daemon.schemas import AVRO, SchemaBook, SchemaId, SchemaText
 from tests.daemon.schemas import avro_bodies, protobuf_messages
 
 LIMITS: Final = Limits(depth=100, max_grade=10.0)

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from msgspec.structs import replace as replace_struct
 
-from relevanced.daemon.codecs import AVRO, Bodies, SchemaId, SchemaText
 from relevanced.daemon.events import Feedback, Impression, Rejected, Skipped
 from relevanced.daemon.mapping import Mapper, members_of
+from relevanced.daemon.schemas import AVRO, Bodies, SchemaId, SchemaText
 from tests.daemon.schemas.avro_bodies import TRACK, schemas, track, values, written
 from tests.daemon.schemas.protobuf_messages import track as message
 

@@ -11,17 +11,6 @@ import pytest
 from google.protobuf import descriptor_pb2
 from structlog.testing import capture_logs
 
-from relevanced.daemon.codecs import (
-    AVRO,
-    ID,
-    PROTOBUF,
-    Bodies,
-    Framing,
-    SchemaBook,
-    SchemaId,
-    SchemaText,
-    UnreadableSchema,
-)
 from relevanced.daemon.errors import RegistryUnavailable, SchemaNotThere
 from relevanced.daemon.events import InvalidField
 from relevanced.daemon.registry import (
@@ -35,6 +24,17 @@ from relevanced.daemon.registry import (
     RegistrySettings,
     SchemaFiller,
     filling as filling_module,
+)
+from relevanced.daemon.schemas import (
+    AVRO,
+    ID,
+    PROTOBUF,
+    Bodies,
+    Framing,
+    SchemaBook,
+    SchemaId,
+    SchemaText,
+    UnreadableSchema,
 )
 from relevanced.daemon.worker import SchemaWaits
 from tests.daemon.schemas.protobuf_messages import STRING, add_fields

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from relevanced.daemon.codecs import AVRO, GLUE_VERSION, ID, SchemaId, SchemaText, UnreadableSchema
 from relevanced.daemon.errors import RegistryUnavailable
 from relevanced.daemon.registry import MissingSchema
 from relevanced.daemon.registry.glue import GlueRegistry
+from relevanced.daemon.schemas import AVRO, GLUE_VERSION, ID, SchemaId, SchemaText, UnreadableSchema
 from tests.registry_server import FaultyServer, serving
 
 VERSION = "b7b4a7f0-9c96-4e4a-a687-fb5de9ef0c63"

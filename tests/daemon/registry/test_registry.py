@@ -12,7 +12,16 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from relevanced.daemon.codecs import (
+from relevanced.daemon.errors import RegistryUnavailable, StartError
+from relevanced.daemon.registry import (
+    ConfluentRegistry,
+    MissingSchema,
+    RegistryClient,
+    RegistrySettings,
+    client as client_module,
+    protocol,
+)
+from relevanced.daemon.schemas import (
     AVRO,
     GLOBAL,
     GLUE_VERSION,
@@ -22,15 +31,6 @@ from relevanced.daemon.codecs import (
     SchemaId,
     SchemaText,
     UnreadableSchema,
-)
-from relevanced.daemon.errors import RegistryUnavailable, StartError
-from relevanced.daemon.registry import (
-    ConfluentRegistry,
-    MissingSchema,
-    RegistryClient,
-    RegistrySettings,
-    client as client_module,
-    protocol,
 )
 from tests.registry_server import MemoryRegistry, serving
 from tests.services.certificates import Authority, encrypt

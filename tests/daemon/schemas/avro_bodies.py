@@ -7,7 +7,8 @@ from typing import Any, Final
 import fastavro
 from hypothesis import strategies as st
 
-from relevanced.daemon.codecs import AVRO, AvroSchema, SchemaText, bytes_text
+from relevanced.daemon.codecs import AvroSchema, bytes_text
+from relevanced.daemon.schemas import AVRO, SchemaText
 
 PRODUCT: Final[dict[str, Any]] = {
     "type": "record",

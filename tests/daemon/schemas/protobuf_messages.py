@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from google.protobuf import descriptor_pb2, message_factory
 
-from relevanced.daemon.codecs import PROTOBUF, SchemaText, parsed
+from relevanced.daemon.schemas import PROTOBUF, SchemaText, parsed
 
 DOUBLE, FLOAT, INT64, UINT64, INT32, BOOL, STRING = 1, 2, 3, 4, 5, 8, 9
 GROUP, MESSAGE, BYTES, ENUM = 10, 11, 12, 14

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from relevanced.daemon.codecs import AVRO, AvroSchema, Members, SchemaText, UnreadableSchema
+from relevanced.daemon.codecs import AvroSchema
 from relevanced.daemon.events import InvalidField
+from relevanced.daemon.schemas import AVRO, Members, SchemaText, UnreadableSchema
 
 from .avro_bodies import TRACK, as_json, avro, read_by_library, schemas, track, values, written
 

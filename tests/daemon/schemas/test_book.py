@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
-from relevanced.daemon.codecs import (
+from relevanced.daemon.events import InvalidField
+from relevanced.daemon.kafka import Record
+from relevanced.daemon.schemas import (
     AVRO,
     HEADER,
     MOST_MISSING,
@@ -14,8 +16,6 @@ from relevanced.daemon.codecs import (
     SchemaText,
     UnreadableSchema,
 )
-from relevanced.daemon.events import InvalidField
-from relevanced.daemon.kafka import Record
 
 BOOK = {
     "a": Framing("avro", "auto"),

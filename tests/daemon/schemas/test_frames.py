@@ -5,7 +5,8 @@ import zlib
 import pytest
 from hypothesis import given, strategies as st
 
-from relevanced.daemon.codecs import (
+from relevanced.daemon.events import InvalidField
+from relevanced.daemon.schemas import (
     CODECS,
     FRAME_BYTES,
     FRAMINGS,
@@ -17,7 +18,6 @@ from relevanced.daemon.codecs import (
     frame_of,
     named_schema,
 )
-from relevanced.daemon.events import InvalidField
 from tests.fuzz.settings import examples
 
 UUID = "b7b4a7f0-9c96-4e4a-a687-fb5de9ef0c63"

@@ -6,16 +6,9 @@ import pytest
 from google.protobuf import descriptor_pb2, duration_pb2, struct_pb2, wrappers_pb2
 from hypothesis import given, settings, strategies as st
 
-from relevanced.daemon.codecs import (
-    PROTOBUF,
-    Members,
-    SchemaText,
-    UnreadableSchema,
-    bytes_text,
-    parsed,
-    protobuf_file,
-)
+from relevanced.daemon.codecs import bytes_text, protobuf_file
 from relevanced.daemon.events import InvalidField
+from relevanced.daemon.schemas import PROTOBUF, Members, SchemaText, UnreadableSchema, parsed
 
 from .protobuf_messages import (
     BOOL,

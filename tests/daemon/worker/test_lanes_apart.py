@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from relevanced.daemon.codecs import ID, SchemaId
 from relevanced.daemon.config import LogEnd, Start
 from relevanced.daemon.errors import RegistryUnavailable, Unavailable
 from relevanced.daemon.events import Limits, LogRecord, decoder
+from relevanced.daemon.schemas import ID, SchemaId
 from relevanced.daemon.storage import (
     NO_MARKS,
     AcceptedLog,

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 import pytest
 from structlog.testing import capture_logs
 
-from relevanced.daemon.codecs import GUID, ID, SchemaId
 from relevanced.daemon.errors import RegistryUnavailable
 from relevanced.daemon.events import LogRecord
+from relevanced.daemon.schemas import GUID, ID, SchemaId
 from relevanced.daemon.worker import MANY, SchemaWaits, names
 
 AWAY = "registry https://sr:8081 does not answer"

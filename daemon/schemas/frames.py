@@ -14,18 +14,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from ..events import InvalidField
-from .types import (
-    GLOBAL,
-    GLUE_VERSION,
-    GUID,
-    ID,
-    JSON,
-    PROTOBUF,
-    CutShort,
-    SchemaId,
-    unsigned,
-    zigzag,
-)
+from .names import GLOBAL, GLUE_VERSION, GUID, ID, JSON, PROTOBUF, SchemaId
 
 AUTO: Final = "auto"
 NONE: Final = "none"
@@ -50,6 +39,31 @@ Headers: TypeAlias = Sequence[tuple[str, bytes]]
 Message: TypeAlias = tuple[int, ...] | int | str
 """Which message of a Protobuf schema a body is: indexes from the file down (Confluent), the number
 among all full names in order (Glue), or a name (Apicurio 2)."""
+
+
+_MOST_BYTES: Final = 10
+
+
+class CutShort(ValueError):
+    """The bytes end inside a value, or a number has more bytes than 64 bits need."""
+
+
+def unsigned(data: bytes, at: int) -> tuple[int, int]:
+    """Return the number that begins at `at`, and where it ends. Raises CutShort."""
+    number = shift = 0
+    for place in range(at, min(at + _MOST_BYTES, len(data))):
+        byte = data[place]
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return number, place + 1
+        shift += 7
+    raise CutShort
+
+
+def zigzag(data: bytes, at: int) -> tuple[int, int]:
+    """Return the number, whose lowest bit is its sign, and where it ends. Raises CutShort."""
+    number, at = unsigned(data, at)
+    return (number >> 1) ^ -(number & 1), at
 
 
 class Framing(NamedTuple):

@@ -1,20 +1,17 @@
 """Reads the records of one topic: the frame, the schema that it names, the body. Pure.
 
-From the text of a schema to what reads bodies by it.
-
-The schemas that a process knows, by the ids that records name. Asks nobody.
-
-Reads the records of one topic into instances, for what is compiled.
+A body is read as JSON would give it, or into instances for what is compiled. Schemas are those that
+the process knows, by the ids that records name: nobody is asked here.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from importlib import import_module
 from itertools import islice
 from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 
 from ..events import InvalidField, LogRecord, decoded
-from .avro import AvroSchema
 from .frames import (
     AUTO,
     CONFLUENT,
@@ -29,20 +26,8 @@ from .frames import (
     frame_of,
     named_schema,
 )
-from .protobuf import protobuf_schema
-from .types import (
-    AVRO,
-    EVERYTHING,
-    JSON,
-    PROTOBUF,
-    InstanceReader,
-    Members,
-    SchemaId,
-    SchemaText,
-    Typed,
-    Unfit,
-    UnreadableSchema,
-)
+from .names import AVRO, JSON, PROTOBUF, SchemaId, SchemaText, UnreadableSchema
+from .wanted import EVERYTHING, InstanceReader, Members, Typed, Unfit
 
 
 class Schema(Protocol):
@@ -65,19 +50,34 @@ class Schema(Protocol):
         """Return what reads bodies into instances, or into lists of such as `listed` wants."""
 
 
-PARSERS: Final[Mapping[str, Callable[[SchemaText], Schema]]] = {
-    AVRO: AvroSchema,
-    PROTOBUF: protobuf_schema,
-}
-"""Codec → what reads a schema of it."""
+PARSERS: Final = {AVRO: "AvroSchema", PROTOBUF: "protobuf_schema"}
+"""Codec → what parses a schema of it in the room `codecs`."""
 
 
 def parsed(text: SchemaText) -> Schema:
     """Return what reads bodies by this schema. Raises UnreadableSchema."""
-    parser = PARSERS.get(text.codec)
-    if parser is None:
+    name = PARSERS.get(text.codec)
+    if name is None:
         raise UnreadableSchema(f"is of {text.codec}: must be one of {', '.join(PARSERS)}")
-    return parser(text)
+    schema: Schema = _from_codecs(name)(text)
+    return schema
+
+
+def parsed_file(data: bytes, message: str | None) -> Schema:
+    """Return what reads all bodies by the schema of a file: a message of a descriptor set of
+    Protobuf, or without a message Avro's JSON. Raises UnreadableSchema."""
+    if message is not None:
+        schema: Schema = _from_codecs("protobuf_file")(data, message)
+        return schema
+    try:
+        return parsed(SchemaText(AVRO, data.decode("utf-8-sig")))
+    except UnicodeDecodeError:
+        raise UnreadableSchema("is no Avro schema: is not UTF-8") from None
+
+
+def _from_codecs(name: str) -> Any:
+    """The room is loaded with the first schema: a process that reads JSON needs none of it."""
+    return getattr(import_module("..codecs", __package__), name)
 
 
 MOST_MISSING: Final = 100_000
