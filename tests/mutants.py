@@ -53,8 +53,8 @@ STORE: Final = "tests/services/test_redis_store.py tests/services/test_damage.py
 COMMIT: Final = "tests/daemon/storage/test_commit.py tests/daemon/test_equality.py"
 WORKER: Final = "tests/daemon/worker/test_worker.py tests/daemon/worker"
 METRICS: Final = "tests/metrics"
-SNAPSHOT: Final = "tests/daemon/exporter/test_snapshot.py tests/daemon/exporter"
-COUNTERS: Final = "tests/daemon/exporter/test_counters.py tests/daemon/exporter"
+SNAPSHOT: Final = "tests/daemon/views/test_snapshot.py tests/daemon/exporter"
+COUNTERS: Final = "tests/daemon/views/test_counters.py tests/daemon/exporter"
 CHANGES: Final = "tests/daemon/changes"
 
 OF_THE_JOIN: Final = (
@@ -686,7 +686,7 @@ OF_VIEWS: Final = (
         "view: a column that came later is shown as 0",
         "is_covered = coverage.windows[index] <= starts[0]",
         "is_covered = True",
-        f"tests/daemon/exporter/test_coverage.py {SNAPSHOT}",
+        f"tests/daemon/views/test_coverage.py {SNAPSHOT}",
     ),
     Mutant(
         "counters: a roll-back lowers them",
@@ -704,13 +704,13 @@ OF_VIEWS: Final = (
         "mirror: what a new owner did not list stays",
         "            self.rows.clear()\n        self.head",
         "        self.head",
-        "tests/daemon/exporter/test_mirror.py tests/services/test_redis_mirror.py",
+        "tests/daemon/views/test_mirror.py tests/services/test_redis_mirror.py",
     ),
     Mutant(
         "mirror: the greatest watermark of the topics",
         "return min(marks) if len(marks) == len(self.head.watermarks) else None",
         "return max(marks) if len(marks) == len(self.head.watermarks) else None",
-        "tests/daemon/exporter/test_mirror.py tests/daemon/exporter",
+        "tests/daemon/views/test_mirror.py tests/daemon/exporter",
     ),
 )
 

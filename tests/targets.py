@@ -23,10 +23,10 @@ TABLE: Final = {
     "tests/bench": REST,
     "tests/chaos": REST,
     # much simulated traffic, for commands that people run by hand
-    "tests/daemon/commands/doctor/test_formats.py": REST,
-    "tests/daemon/commands/doctor/test_other_kinds.py": REST,
-    "tests/daemon/commands/doctor/test_traffic.py": REST,
-    "tests/daemon/commands/simulate/test_traffic.py": REST,
+    "tests/daemon/tools/doctor/test_formats.py": REST,
+    "tests/daemon/tools/doctor/test_other_kinds.py": REST,
+    "tests/daemon/tools/doctor/test_traffic.py": REST,
+    "tests/daemon/tools/simulate/test_traffic.py": REST,
     # documents and dashboards; but not the chart, nor the rules in promtool and Prometheus
     "tests/deploy": REST,
     "tests/deploy/test_dashboards.py": TEST,

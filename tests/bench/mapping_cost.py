@@ -32,8 +32,8 @@ from tests.bench.effort import Effort
 from tests.bench.findings import Finding, PartResult, number, ratio
 from tests.bench.stage import Stage
 from tests.builders import START_MS, plan_with
+from tests.daemon.codecs import avro_bodies, protobuf_messages
 from tests.daemon.mapping import codec_records
-from tests.daemon.schemas import avro_bodies, protobuf_messages
 
 RECORDS: Final = 20_000
 ROUNDS: Final = 9

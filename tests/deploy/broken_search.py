@@ -24,7 +24,7 @@ from relevanced.daemon.tools.traffic import (
     generate_events,
 )
 from tests.builders import TOPIC, claimed
-from tests.daemon.exporter.test_mirror import read
+from tests.daemon.views.test_mirror import read
 from tests.fakes import MemoryLane
 from tests.whole_batch import process_batch
 

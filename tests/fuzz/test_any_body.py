@@ -15,6 +15,8 @@ from relevanced.daemon.codecs import AvroSchema
 from relevanced.daemon.events import Decoded, Limits, Skipped
 from relevanced.daemon.mapping import Mapper
 from relevanced.daemon.schemas import AVRO, HEADER, SchemaId, SchemaText, UnreadableSchema
+from tests.daemon.codecs.avro_bodies import TRACK, schemas, track
+from tests.daemon.codecs.protobuf_messages import track as message
 from tests.daemon.mapping.codec_records import (
     PROTOBUF_TABLES,
     TABLES,
@@ -23,8 +25,6 @@ from tests.daemon.mapping.codec_records import (
     mapper_of,
     protobuf,
 )
-from tests.daemon.schemas.avro_bodies import TRACK, schemas, track
-from tests.daemon.schemas.protobuf_messages import track as message
 from tests.fuzz.flow import check_verdicts
 from tests.fuzz.hostile import flipped
 from tests.fuzz.settings import FACTOR, examples

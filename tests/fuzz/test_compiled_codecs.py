@@ -12,6 +12,9 @@ from hypothesis import given, strategies as st
 from relevanced.daemon.events import Limits
 from relevanced.daemon.mapping import Mapper, mapper, reason_to_interpret
 from relevanced.daemon.schemas import AVRO, SchemaId, SchemaText
+from tests.daemon.codecs.avro_bodies import product, schemas, track, values, written
+from tests.daemon.codecs.protobuf_messages import track as message
+from tests.daemon.codecs.test_protobuf import tracks
 from tests.daemon.mapping.codec_records import (
     PROTOBUF_TABLES,
     TABLES,
@@ -21,9 +24,6 @@ from tests.daemon.mapping.codec_records import (
     mapper_of,
     protobuf,
 )
-from tests.daemon.schemas.avro_bodies import product, schemas, track, values, written
-from tests.daemon.schemas.protobuf_messages import track as message
-from tests.daemon.schemas.test_protobuf import tracks
 from tests.fuzz.settings import FACTOR, examples
 from tests.fuzz.test_any_body import changed
 from tests.fuzz.test_compiled import logged, read_fast, read_slowly

@@ -8,8 +8,8 @@ import pytest
 from relevanced.daemon.events import timestamp_text
 from relevanced.daemon.exporter import Publisher, Reading
 from relevanced.daemon.panes import HOUR_MS
-from tests.daemon.exporter.test_coverage import since
 from tests.daemon.exporter.two_countries import MINUTE_MS, NOW_MS, PLAN, Site
+from tests.daemon.views.test_coverage import since
 from tests.page.browser import Page
 from tests.page.served import FULL, HOSTILE, Daemon, api, text
 

@@ -20,9 +20,9 @@ from relevanced.daemon.config import (
 )
 from relevanced.daemon.events import Impression
 from relevanced.daemon.storage import namespace_hash
+from tests.daemon.codecs.avro_bodies import TRACK, track, written
+from tests.daemon.codecs.protobuf_messages import track as message, track_file
 from tests.daemon.mapping.codec_records import PROTOBUF_TABLES, TABLES
-from tests.daemon.schemas.avro_bodies import TRACK, track, written
-from tests.daemon.schemas.protobuf_messages import track as message, track_file
 
 REGISTRY = '[registry]\nurl = "http://localhost:8081"\n'
 SET = descriptor_pb2.FileDescriptorSet(file=[track_file()]).SerializeToString()

@@ -24,7 +24,7 @@ from relevanced.daemon.queries import Derivation
 from relevanced.daemon.telemetry import Telemetry
 from relevanced.daemon.views import LaneFiles, LaneView, Mirror
 from tests.builders import START_MS, claimed, commit, plan_with, shown
-from tests.daemon.exporter.test_mirror import read
+from tests.daemon.views.test_mirror import read
 from tests.fakes import MemoryLane
 from tests.lane_views import read_text
 

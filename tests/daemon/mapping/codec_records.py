@@ -7,7 +7,7 @@ from relevanced.daemon.config import load, mapped
 from relevanced.daemon.events import Limits
 from relevanced.daemon.mapping import Mapper, mapper
 from relevanced.daemon.schemas import AVRO, SchemaBook, SchemaId, SchemaText
-from tests.daemon.schemas import avro_bodies, protobuf_messages
+from tests.daemon.codecs import avro_bodies, protobuf_messages
 
 LIMITS: Final = Limits(depth=100, max_grade=10.0)
 AVRO_ID: Final = SchemaId("id", 12)

@@ -12,8 +12,8 @@ from msgspec.structs import replace as replace_struct
 from relevanced.daemon.events import Feedback, Impression, Rejected, Skipped
 from relevanced.daemon.mapping import Mapper, members_of
 from relevanced.daemon.schemas import AVRO, Bodies, SchemaId, SchemaText
-from tests.daemon.schemas.avro_bodies import TRACK, schemas, track, values, written
-from tests.daemon.schemas.protobuf_messages import track as message
+from tests.daemon.codecs.avro_bodies import TRACK, schemas, track, values, written
+from tests.daemon.codecs.protobuf_messages import track as message
 
 from .codec_records import (
     AVRO_ID,

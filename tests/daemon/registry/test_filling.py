@@ -37,7 +37,7 @@ from relevanced.daemon.schemas import (
     UnreadableSchema,
 )
 from relevanced.daemon.worker import SchemaWaits
-from tests.daemon.schemas.protobuf_messages import STRING, add_fields
+from tests.daemon.codecs.protobuf_messages import STRING, add_fields
 from tests.registry_server import MemoryRegistry, serving
 
 TOPIC = "events"

@@ -16,7 +16,7 @@ from relevanced.daemon.storage import (
 )
 from relevanced.daemon.views import Mirror
 from tests.builders import BASE_MS, PLAN, SETTLE_MS, START_MS, claimed, commit, passing, shown
-from tests.daemon.exporter.test_mirror import delta
+from tests.daemon.views.test_mirror import delta
 from tests.fakes import MemoryLane
 from tests.replica import arms_of
 

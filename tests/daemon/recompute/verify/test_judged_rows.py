@@ -14,7 +14,7 @@ from relevanced.daemon.recompute.comparing import Outcome, Proof, as_text
 from relevanced.daemon.recompute.row_proof import AHEAD, NOT_PROVABLE, Grading, grading_of
 from relevanced.daemon.recompute.stored import query_keys_of, stored_lane
 from relevanced.daemon.storage import pack_page, unpack_page
-from tests.daemon.commands.verify.stages import as_log_record
+from tests.daemon.recompute.verify.stages import as_log_record
 from tests.daemon.test_equality import logs_of
 from tests.daemon.test_judged_equality import Files, JudgedMachine, TwoWorkers, random_files
 from tests.daemon.test_queries_equality import CONFIG, with_queries

@@ -16,7 +16,7 @@ from relevanced.daemon.tools.trec import (
     score,
 )
 from relevanced.metrics import Metric, parse
-from tests.daemon.commands.evaluation.test_ties import as_lines, random_files
+from tests.daemon.tools.evaluation.test_ties import as_lines, random_files
 from tests.seeds import seeds
 
 QRELS = b"1 0 a 1\n1 0 b 0\n2 0 a 2\n3 0 a 0\n4 0 a 1\n"

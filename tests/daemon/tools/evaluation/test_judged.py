@@ -17,7 +17,7 @@ from relevanced.daemon.tools.trec import (
     score,
 )
 from relevanced.metrics import parse
-from tests.daemon.commands.evaluation.test_ties import as_lines, random_files
+from tests.daemon.tools.evaluation.test_ties import as_lines, random_files
 from tests.seeds import seeds
 
 CUTS: Final = (1, 3, 10, 100)

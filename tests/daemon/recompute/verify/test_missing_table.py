@@ -10,8 +10,8 @@ from relevanced.daemon.lane import MISSING
 from relevanced.daemon.queries import QueryPlan
 from relevanced.daemon.recompute.comparing import as_text
 from relevanced.daemon.storage import hour_of, pack, unpacked_hour
-from tests.daemon.commands.verify.test_judged_rows import proven
-from tests.daemon.commands.verify.test_query_tables import plus_one
+from tests.daemon.recompute.verify.test_judged_rows import proven
+from tests.daemon.recompute.verify.test_query_tables import plus_one
 from tests.daemon.test_judged_equality import random_files
 from tests.daemon.test_missing_equality import ITEMS, MissingMachine, lane_of
 

@@ -6,7 +6,7 @@ import pytest
 
 from relevanced.daemon.tools.doctor import diagnosed
 from relevanced.daemon.tools.traffic import SHAPES
-from tests.daemon.commands.doctor.test_diagnosis import native_events, records, said
+from tests.daemon.tools.doctor.test_diagnosis import native_events, records, said
 
 NAME = "other kinds in shop"
 

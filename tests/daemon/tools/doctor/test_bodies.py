@@ -16,7 +16,7 @@ from relevanced.daemon.recompute.lines import RecordedRecord
 from relevanced.daemon.schemas import AVRO, SchemaId, SchemaText
 from relevanced.daemon.tools.diagnosis import GivenBodies, bodies
 from relevanced.daemon.tools.doctor import diagnosed, doctor_command
-from tests.daemon.schemas.avro_bodies import written
+from tests.daemon.codecs.avro_bodies import written
 
 from .test_diagnosis import native_events, said
 

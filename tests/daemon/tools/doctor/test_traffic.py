@@ -29,7 +29,7 @@ from relevanced.daemon.tools.diagnosis import (
 )
 from relevanced.daemon.tools.doctor import diagnosed
 from relevanced.daemon.tools.traffic import SHAPES
-from tests.daemon.commands.doctor.test_diagnosis import EVENTS, START_MS, native_events, said
+from tests.daemon.tools.doctor.test_diagnosis import EVENTS, START_MS, native_events, said
 
 PARTITIONS = 6
 PLACES: dict[str | None, Callable[[bytes], int]] = {

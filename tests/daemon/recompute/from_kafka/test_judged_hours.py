@@ -27,7 +27,7 @@ from relevanced.daemon.recompute.replaying import Replay
 from relevanced.daemon.recompute.report import NOTHING_JUDGED
 from relevanced.daemon.recompute.stored import StoredLane, stored_lane
 from relevanced.daemon.views import LaneFiles
-from tests.daemon.commands.verify.stages import as_log_record
+from tests.daemon.recompute.verify.stages import as_log_record
 from tests.daemon.test_equality import logs_of
 from tests.daemon.test_judged_equality import JudgedMachine, random_files
 from tests.daemon.test_queries_equality import CONFIG, with_queries

@@ -22,7 +22,7 @@ from relevanced.daemon.storage import (
     unpack_integers,
     unpacked_hour,
 )
-from tests.daemon.commands.verify.stages import Logs, logs_of, proven, written
+from tests.daemon.recompute.verify.stages import Logs, logs_of, proven, written
 from tests.daemon.test_queries_equality import CONFIG, with_queries
 from tests.fakes import MemoryLane
 from tests.streams import random_records

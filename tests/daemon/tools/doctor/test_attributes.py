@@ -9,7 +9,7 @@ from relevanced.daemon.events import Impression
 from relevanced.daemon.tools.diagnosis import attributes, profiled
 from relevanced.daemon.tools.doctor import diagnosed
 from relevanced.daemon.tools.traffic import SHAPES
-from tests.daemon.commands.doctor.test_diagnosis import native_events, records
+from tests.daemon.tools.doctor.test_diagnosis import native_events, records
 
 IMPRESSIONS = [event for _, event in native_events() if event["type"] == "impression"]
 

@@ -9,7 +9,7 @@ from relevanced.daemon.config import decoder_of, load
 from relevanced.daemon.recompute.lines import RecordedRecord
 from relevanced.daemon.tools.diagnosis import GuessedRecords, guessed
 from relevanced.daemon.tools.doctor import diagnosed
-from tests.daemon.commands.doctor.test_diagnosis import native_events
+from tests.daemon.tools.doctor.test_diagnosis import native_events
 
 KINDS = {"click": "result_clicked", "add_to_cart": "basket_filled", "purchase": "order_placed"}
 

@@ -13,7 +13,7 @@ from relevanced.daemon.lane import Lane
 from relevanced.daemon.recompute.comparing import BY_FILES, Proof, as_text, exit_code
 from relevanced.daemon.recompute.replaying import Reach
 from relevanced.daemon.storage import pack_page, unpack_page
-from tests.daemon.commands.verify.stages import Logs, logs_of, proven, written
+from tests.daemon.recompute.verify.stages import Logs, logs_of, proven, written
 from tests.daemon.test_experiments_equality import CONFIGS, dealt
 from tests.fakes import MemoryLane
 from tests.oracle import OracleConfig, Record

@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from relevanced.daemon.commands.cli import cli
 from relevanced.daemon.config import load
 from relevanced.daemon.tools.traffic import SHAPES
-from tests.daemon.commands.doctor.test_diagnosis import EVENTS, native_events
+from tests.daemon.tools.doctor.test_diagnosis import EVENTS, native_events
 from tests.registry_server import MemoryRegistry, serving
 
 SECRET = "planted-in-the-address"

@@ -6,7 +6,7 @@ from dataclasses import replace
 from relevanced.daemon.recompute.stored import begin_of, stored_lane
 from relevanced.daemon.storage import Head, WriterState
 from tests.builders import BASE_MS, PLAN, START_MS, plan_with
-from tests.daemon.commands.verify.stages import logs_of, proven, written
+from tests.daemon.recompute.verify.stages import logs_of, proven, written
 from tests.streams import SMALL_CONFIG, random_records
 
 WATERMARK = START_MS + 2 * 3_600_000 + 3_600_000

@@ -22,7 +22,7 @@ from relevanced.daemon.config import Config, load
 from relevanced.daemon.events import FORMATS
 from relevanced.daemon.recompute import events, line_files, pipeline
 from relevanced.daemon.recompute.pipeline import Replayed, replayed
-from tests.daemon.commands.recorded.one_by_one import (
+from tests.daemon.recompute.recorded.one_by_one import (
     slow_kinds,
     slow_lane,
     slow_refusals,

@@ -18,9 +18,9 @@ from relevanced.daemon.events import Feedback, Impression
 from relevanced.daemon.recompute.lines import RecordedRecord, record_of
 from relevanced.daemon.tools.doctor import diagnosed, doctor_command
 from relevanced.daemon.tools.traffic import Traffic, generate_events
-from tests.daemon.commands.doctor.test_diagnosis import EVENTS, START_MS, native_events, said
-from tests.daemon.commands.doctor.test_guessing import own
-from tests.daemon.commands.recorded.test_formats import line
+from tests.daemon.recompute.recorded.test_formats import line
+from tests.daemon.tools.doctor.test_diagnosis import EVENTS, START_MS, native_events, said
+from tests.daemon.tools.doctor.test_guessing import own
 from tests.topic_formats import FORMATS, Format
 
 PRESETS = {

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.daemon.commands.simulate.test_shapes import events, integers, replay
+from tests.daemon.tools.simulate.test_shapes import events, integers, replay
 from tests.topic_formats import FORMATS, Format
 
 TOPICS = {False: "events", True: "reactions"}
