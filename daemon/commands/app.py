@@ -34,7 +34,7 @@ from ..backoff import finished_before_stop, stopped_within
 from ..config import Config, book_of, decoder_of
 from ..errors import SchemaNotThere, StartError
 from ..exporter import Condition, Exporter, KeptMarkers, PastReads, Published
-from ..http import HttpServer, ListenError, MarkerSettings, Role
+from ..http import HttpServer, ListenError, MarkerRules, MarkerSettings, Role
 from ..queries import UNICODE_VERSION
 from ..recompute.clients import class_libraries, client_of, connected, filler_of, library_of
 from ..recompute.serving import stopping_on_signals
@@ -242,9 +242,11 @@ class Service:
         """Serve what is known of a configuration without any event."""
         self.http.markers = MarkerSettings(
             self.markers,
-            [metric.name for metric in config.plan.metrics],
-            config.plan.grouping_names,
-            self.keep_markers_ms,
+            MarkerRules(
+                [metric.name for metric in config.plan.metrics],
+                config.plan.grouping_names,
+                self.keep_markers_ms,
+            ),
         )
         change_settings = config.resolved_changes
         floors = {(f.metric, f.grouping, f.segment): f.floor for f in change_settings.score_floors}

@@ -2,8 +2,8 @@
 answers from what the exporter published and computes no score.
 """
 
-from . import connections, markers, requests, server
-from .api import openapi
+from . import connections, requests, server
+from .api import loading, openapi
 from .api.compared import LEAST_SCORED, Change, Estimate, Verdict, onsets, verdict
 from .api.experiments import Buckets, buckets, over_time
 from .api.health import Role
@@ -21,7 +21,8 @@ from .api.judged import (
     judged,
     judged_history,
 )
-from .api.markers import Headline, OpenChange
+from .api.loading import MARKERS_PATH
+from .api.markers import Headline, MarkerRules, OpenChange
 from .api.parameters import BadRequest, QueryParameter, read_query, segments, table_text
 from .api.queries import (
     ALLOWED_ORDERS,
@@ -30,7 +31,6 @@ from .api.queries import (
     MOST_PAIRS,
     MOST_ROWS,
     QUERIES_PATH,
-    TABLES,
     UNLISTED,
     UnjudgedItem,
     UnjudgedItems,
@@ -48,11 +48,10 @@ from .api.query_rows import (
     QuerySums,
     UnlistedSums,
 )
-from .api.route import RequestContext, Route, answer
+from .api.route import MarkerSettings, RequestContext, Route, answer
 from .api.routes import ROUTES
 from .api.schemas import EXAMPLES, TEXTS, field_docs
 from .api.stories import Changes, changes, headline
-from .markers import MarkerSettings
 from .negotiation import wants_gzip, wants_openmetrics
 from .security import (
     OPEN_PATHS,
@@ -114,7 +113,9 @@ __all__ = (
     "ListenError",
     "load",
     "LOST",
-    "markers",
+    "loading",
+    "MARKERS_PATH",
+    "MarkerRules",
     "MarkerSettings",
     "matches",
     "MISSING_PATH",
@@ -153,7 +154,6 @@ __all__ = (
     "SHUTDOWN_PATIENCE_S",
     "Stretch",
     "table_text",
-    "TABLES",
     "TEXTS",
     "Tls",
     "UNIT_RANGE",

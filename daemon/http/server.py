@@ -17,16 +17,17 @@ from typing import Final, TypeAlias
 import msgspec
 from aiohttp import web
 
-from ..exporter import Published, StoredQueries
+from ..errors import Damaged, Unavailable
+from ..exporter import Published, QueryReads, StoredQueries
 from ..telemetry import Telemetry
 from .api import openapi, parameters
 from .api.health import Role
-from .api.route import Answer, RequestContext, Route, answer, error, packed
+from .api.parameters import BadRequest
+from .api.route import Answer, MarkerSettings, RequestContext, Route, answer, error, packed, refusal
 from .api.routes import ROUTES
 from .connections import Connections, Listener, open_sockets
-from .markers import MarkerRoutes, MarkerSettings, is_local
+from .markers import admit, is_local, posted_json
 from .negotiation import ASSETS, HEADERS, Asset, wants_gzip, wants_openmetrics
-from .queries import QueryRoutes
 from .requests import request_readers
 from .security import Security
 
@@ -73,6 +74,7 @@ class HttpServer:
         """Where markers are stored."""
         self.queries: StoredQueries | None = None
         """Where tables of queries are stored."""
+        self._query_reads: QueryReads | None = None
         self._openapi = openapi.document(telemetry.version, routes)
         self._threads: ThreadPoolExecutor | None = None
         self._runner: web.AppRunner | None = None
@@ -148,23 +150,15 @@ class HttpServer:
             web.get("/-/ready", self._readyz),
             web.get(openapi.PATH, self._openapi_document),
         ]
-        routes += [
-            web.get(path, partial(self._api, route, path.endswith(parameters.SUFFIX)))
-            for route in self._routes
-            for path in route.paths
-        ]
-        routes += MarkerRoutes(
-            self.markers,
-            lambda: security is not None and security.needs_login,
-            self._listens_on_loopback,
-        ).routes()
-        routes += QueryRoutes(self, lambda: self._threads).routes(_send_made)
+        for route in self._routes:
+            for path in route.paths:
+                handler = partial(self._api, route, path != route.path)
+                is_get = route.method == "GET"  # which answers HEAD too
+                add = web.get if is_get else partial(web.route, route.method)
+                routes.append(add(path, handler))
         routes += [web.get(path, partial(_asset, asset)) for path, asset in ASSETS.items()]
         application.add_routes(routes)
         return application
-
-    def _listens_on_loopback(self) -> bool:
-        return self._listener is not None and all(map(is_local, self._listener.hosts))
 
     async def _metrics(self, request: web.Request) -> web.StreamResponse:
         openmetrics = wants_openmetrics(_header(request, "Accept"))
@@ -186,23 +180,55 @@ class HttpServer:
         return text.with_rest_gzipped(rest) if gzipped else text.with_rest(rest)
 
     async def _api(self, route: Route, as_csv: bool, request: web.Request) -> web.StreamResponse:
+        try:
+            context, given = await self._loaded(route, request)
+        except (BadRequest, Damaged, Unavailable) as fault:
+            return await _send_made(request, refusal(fault), as_csv)
+        made = await asyncio.get_running_loop().run_in_executor(
+            self._threads,
+            answer,
+            route,
+            context,
+            given,
+            as_csv,
+            *(_preferences(request) if route.load is None else (False, "")),
+        )
+        return await _send_made(request, made, as_csv)
+
+    async def _loaded(
+        self, route: Route, request: web.Request
+    ) -> tuple[RequestContext, list[tuple[str, str]]]:
+        """(what the answer is made of, the parameters). Raises BadRequest, Damaged and
+        Unavailable."""
+        given = [*request.match_info.items()]
+        if route.method == "GET":
+            given += request.query.items()
+        else:
+            admit(
+                request,
+                needs_login=self._security is not None and self._security.needs_login,
+                is_loopback=self._listener is not None and all(map(is_local, self._listener.hosts)),
+            )
         context = RequestContext(
             self.published,
             self._telemetry,
             self._role,
             self._telemetry.version,
             int(self._clock() * 1000),
+            self.markers,
+            self._reads_of_queries(),
+            b"" if route.body is None else await posted_json(request),
         )
-        made = await asyncio.get_running_loop().run_in_executor(
-            self._threads,
-            answer,
-            route,
-            context,
-            [*request.match_info.items(), *request.query.items()],
-            as_csv,
-            *_preferences(request),
-        )
-        return await _send_made(request, made, as_csv)
+        if route.load is not None:
+            context = await route.load(context, context.query(route, given))
+        return context, given
+
+    def _reads_of_queries(self) -> QueryReads | None:
+        """Of the store there is now: one for all requests, which are read one after another."""
+        reads, store = self._query_reads, self.queries
+        if store is not None and (reads is None or reads.store is not store):
+            reads = self._query_reads = QueryReads(store)
+        return None if store is None else reads
 
     async def _openapi_document(self, request: web.Request) -> web.StreamResponse:
         made = await asyncio.to_thread(packed, self._openapi, *_preferences(request))

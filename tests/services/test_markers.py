@@ -14,7 +14,15 @@ from jsonschema import Draft202012Validator
 
 from relevanced.daemon.changes import Marker
 from relevanced.daemon.exporter import KeptMarkers, unpacked
-from relevanced.daemon.http import ROUTES, HttpServer, MarkerSettings, markers as routes, openapi
+from relevanced.daemon.http import (
+    MARKERS_PATH,
+    ROUTES,
+    HttpServer,
+    MarkerRules,
+    MarkerSettings,
+    loading,
+    openapi,
+)
 from relevanced.daemon.storage import Client, MarkerLog
 from relevanced.daemon.telemetry import Telemetry
 from tests.services.fixtures import AnyRedis
@@ -39,12 +47,9 @@ async def serving(
     asks for its port."""
     settings = MarkerSettings(
         MarkerLog(client, NAMESPACE),
-        ("RR@10",),
-        ("all", "country"),
-        35 * DAY_MS,
-        lambda: NOW_MS / 1e3,
+        MarkerRules(("RR@10",), ("all", "country"), 35 * DAY_MS),
     )
-    server = HttpServer(Telemetry("1"), "all", markers=settings)
+    server = HttpServer(Telemetry("1"), "all", markers=settings, clock=lambda: NOW_MS / 1e3)
     await server.start(host, 0, web_config)
     try:
         async with aiohttp.ClientSession() as session:
@@ -75,7 +80,7 @@ async def serving(
 def faults(method: str, path: str, status: int, body: Any) -> list[str]:
     """What the document does not allow in an answer."""
     of_one = path.startswith("/")
-    operations = DOCUMENT["paths"][openapi.MARKERS_PATH + "/{id}" * of_one]
+    operations = DOCUMENT["paths"][MARKERS_PATH + "/{id}" * of_one]
     answer = operations[method.lower()]["responses"][str(status)]["content"]["application/json"]
     whole = {"components": DOCUMENT["components"], **answer["schema"]}
     return [error.message for error in Draft202012Validator(whole).iter_errors(body)]
@@ -155,7 +160,7 @@ async def test_a_long_body_is_refused(client: Client) -> None:
 
 
 async def test_there_is_a_bound_of_markers(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(routes, "MOST_MARKERS", 2)
+    monkeypatch.setattr(loading, "MOST_MARKERS", 2)
     async with serving(client) as call:
         found = [await call("POST", body={**RELEASE, "id": str(n)}) for n in (1, 2, 3, 2)]
         assert [status for status, _ in found] == [201, 201, 409, 200]

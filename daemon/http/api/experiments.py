@@ -9,7 +9,6 @@ import msgspec
 
 from relevanced.metrics import Direction, Metric, Sketch, user_count, worst_value
 
-from ...errors import Damaged
 from ...events import timestamp_text
 from ...experiments import (
     CAUTION,
@@ -174,12 +173,9 @@ USERS_UNKNOWN = (
 
 def over_time(reading: Reading, experiment: str, exclude: Sequence[str]) -> OverTime:
     """The effects of an experiment without the stretches `FROM/TO` of whole days. Raises
-    BadRequest."""
+    BadRequest and Damaged."""
     spec, lanes = tracked(reading, experiment)
-    try:
-        tallies = [with_days(lane, experiment) for lane in lanes]
-    except Damaged as error:
-        raise BadRequest(503, str(error)) from error
+    tallies = [with_days(lane, experiment) for lane in lanes]
     stretches = joined(_whole_days(text) for text in exclude)
     excluded = _excluded_days(spec, tallies, stretches)
     rows = by_day(spec, tallies, reading.plan.metrics, excluded)

@@ -34,6 +34,8 @@ from ...views import LaneFiles, Segment, WindowRows, classes_by_attribute, estim
 from .compared import Estimate, Verdict, is_wanted, verdict
 from .history import Pane, kept_starts, metric_index, panes_of, window_index
 
+JUDGED_PATH: Final = "/api/v1/judged"
+CLASSES_PATH: Final = "/api/v1/classes"
 BEYOND: Final = abs(settings.DROPPED_HOUR)
 """A change beyond so many standard errors is called."""
 Query: TypeAlias = Mapping[str, Sequence[str]]
@@ -133,9 +135,6 @@ def _size(difference: float | None, noise: float | None) -> float:
     return difference / (BEYOND * max(noise, float(np.finfo(float).tiny)))
 
 
-CLASSES_PATH: Final = "/api/v1/classes"
-
-
 class DatedFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A file of judgements, or of classes of queries."""
 
@@ -212,9 +211,6 @@ def lane_files(files: LaneFiles) -> LaneDatedFiles:
         files=tuple(map(dated_file, files.entries)),
         refused=tuple(map(dated_file, files.refused)),
     )
-
-
-JUDGED_PATH: Final = "/api/v1/judged"
 
 
 class JudgedScore(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

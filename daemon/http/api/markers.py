@@ -80,13 +80,12 @@ class Removed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @dataclass(frozen=True)
-class Known:
+class MarkerRules:
     """What a posted marker is checked against."""
 
-    now_ms: int
-    keep_ms: int
-    metrics: Sequence[str]
-    groupings: Sequence[str]
+    metrics: Sequence[str] = ()
+    groupings: Sequence[str] = ()
+    keep_ms: int = 0
 
 
 def shown(marker: Marker) -> MarkerAnswer:
@@ -102,21 +101,21 @@ def shown(marker: Marker) -> MarkerAnswer:
     )
 
 
-def posted(body: bytes, fresh_id: str, known: Known) -> tuple[Marker, bool]:
+def posted(body: bytes, fresh_id: str, now_ms: int, rules: MarkerRules) -> tuple[Marker, bool]:
     """(the marker of a posted body, whether the body says when it happened). Without an id it gets
-    `fresh_id`, without a time that of the clock. Raises BadRequest with the value and the rule."""
+    `fresh_id`, without a time `now_ms`. Raises BadRequest with the value and the rule."""
     fields = _object(body)
     _refuse_unknown("", fields, _KEYS)
     at_ms = _time(fields, "at")
     marker = Marker(
         id=_id(fields.get("id"), fresh_id),
-        at_ms=known.now_ms if at_ms is None else at_ms,
+        at_ms=now_ms if at_ms is None else at_ms,
         kind=_kind(fields.get("kind")),
         text=_text(fields.get("text")),
         until_ms=_time(fields, "until"),
-        scope=_scope(fields.get("scope"), known),
+        scope=_scope(fields.get("scope"), rules),
     )
-    _check_times(marker, fields, known)
+    _check_times(marker, fields, now_ms, rules.keep_ms)
     return marker, at_ms is not None
 
 
@@ -176,14 +175,14 @@ def _text(value: Any) -> str:
     return str(value)
 
 
-def _scope(value: Any, known: Known) -> MarkerReach:
+def _scope(value: Any, rules: MarkerRules) -> MarkerReach:
     if value is None:
         return MarkerReach()
     if not isinstance(value, dict):
         names = ", ".join(_SCOPE_KEYS)
         raise BadRequest(400, f"scope={_quoted(value)}: must be an object with some of {names}")
     _refuse_unknown("scope.", value, _SCOPE_KEYS)
-    for name, allowed in (("metric", known.metrics), ("grouping", known.groupings)):
+    for name, allowed in (("metric", rules.metrics), ("grouping", rules.groupings)):
         given = value.get(name)
         if given is not None and given not in allowed:
             rule = f"must be one of {'; '.join(sorted(allowed))}"
@@ -210,8 +209,8 @@ def _time(fields: Mapping[str, Any], name: str) -> int | None:
         raise BadRequest(400, f"{name}={_quoted(value)}: {_TIME_RULE}") from error
 
 
-def _check_times(marker: Marker, fields: Mapping[str, Any], known: Known) -> None:
-    earliest, latest = known.now_ms - known.keep_ms, known.now_ms + AHEAD_MS
+def _check_times(marker: Marker, fields: Mapping[str, Any], now_ms: int, keep_ms: int) -> None:
+    earliest, latest = now_ms - keep_ms, now_ms + AHEAD_MS
     for name, time_ms in (("at", marker.at_ms), ("until", marker.until_ms)):
         if time_ms is not None and not earliest <= time_ms <= latest:
             rule = "must be within history.days before now, or at most a year ahead"

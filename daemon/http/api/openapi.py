@@ -6,10 +6,7 @@ from typing import Any, Final
 import msgspec
 
 from ...exporter import Condition
-from . import parameters
-from .markers import SPAN, MarkerAnswer, MarkerPosted, Markers, Removed
-from .parameters import QueryParameter
-from .queries import TABLES, TableRoute
+from .parameters import SUFFIX, QueryParameter
 from .route import Route
 from .schemas import EXAMPLES, REFERENCE, TIME, described
 
@@ -35,28 +32,15 @@ class Error(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     error: str
 
 
-ERRORS: Final = {
-    400: "A parameter is unknown, missing, or has a value that is not allowed.",
-    404: "This process serves no scores, or there is no such segment or experiment.",
-    503: "No scores here yet.",
-}
-
-
 def document(version: str, routes: Sequence[Route]) -> bytes:
     """The document, encoded."""
-    answers = [route.answer for route in routes]
-    others: list[type[msgspec.Struct]] = [
-        MarkerAnswer,
-        MarkerPosted,
-        Markers,
-        Removed,
-        *(route.answer for route in TABLES.values()),
-        Alive,
-        Readiness,
-        Error,
-    ]
-    schemas = described([*answers, *others])
-    paths = {path: {"get": _operation(route, path)} for route in routes for path in route.paths}
+    types: list[type[msgspec.Struct]] = []
+    paths: dict[str, dict[str, Any]] = {}
+    for route in routes:
+        types += [route.answer] if route.body is None else [route.body, route.answer]
+        for path in route.paths:
+            operations = {**paths.get(path, {}), route.method.lower(): _operation(route, path)}
+            paths[path] = dict(sorted(operations.items()))
     return msgspec.json.encode(
         {
             "openapi": "3.1.0",
@@ -65,24 +49,28 @@ def document(version: str, routes: Sequence[Route]) -> bytes:
                 "version": version,
                 "description": "Search quality in sliding windows of event time.",
             },
-            "paths": {**paths, **_OTHERS},
-            "components": {"schemas": schemas},
+            "paths": paths | _OTHERS,
+            "components": {"schemas": described([*types, Alive, Readiness, Error])},
         }
     )
 
 
 def _operation(route: Route, path: str) -> dict[str, Any]:
-    errors = ERRORS if route.of_scores else {400: ERRORS[400]}
-    as_csv = path.endswith(parameters.SUFFIX)
+    given: dict[str, Any] = {"parameters": list(map(_parameter, route.parameters))}
+    if route.body is not None:
+        given = {"requestBody": {"required": True, **_content(route.body)}}
+    answers = {status: _json(text, route.answer) for status, text in route.statuses.items()}
+    if path.endswith(SUFFIX):
+        answers = {200: _csv(route)}
+    if route.load is None:
+        says = "The client has this answer: If-None-Match contains its ETag."
+        answers[304] = {"description": says}
+    answers |= {status: _json(text, Error) for status, text in route.errors.items()}
     return {
         "summary": route.summary,
-        "operationId": _operation_id(path),
-        "parameters": [_parameter(parameter) for parameter in route.parameters],
-        "responses": {
-            "200": _csv(route) if as_csv else _json("The answer.", route.answer),
-            "304": {"description": "The client has this answer: If-None-Match contains its ETag."},
-            **{str(status): _json(text, Error) for status, text in errors.items()},
-        },
+        "operationId": route.operation or _operation_id(path),
+        **given,
+        "responses": {str(status): described for status, described in answers.items()},
     }
 
 
@@ -128,86 +116,7 @@ def _other(summary: str, responses: dict[str, Any]) -> dict[str, Any]:
     return {"get": {"summary": summary, "responses": responses}}
 
 
-def _refusals(*statuses: int) -> dict[str, Any]:
-    return {str(status): _json(MARKER_ERRORS[status], Error) for status in statuses}
-
-
-MARKERS_PATH: Final = "/api/v1/markers"
-MARKER_ERRORS: Final = {
-    400: "A value is not allowed: the error names it and the rule.",
-    403: "The client must not change markers: the error says why, and the way out.",
-    404: "There is no such marker.",
-    408: "The body did not arrive in time.",
-    409: "The id is that of another marker, or there are too many.",
-    413: "The body is too long.",
-    415: "The body is not said to be JSON.",
-    503: "Redis does not answer.",
-}
-_MARKERS: Final = {
-    MARKERS_PATH: {
-        "get": {
-            "summary": "What people marked, by time.",
-            "operationId": "markers",
-            "parameters": [_parameter(parameter) for parameter in SPAN],
-            "responses": {"200": _json("The markers.", Markers), **_refusals(400, 503)},
-        },
-        "post": {
-            "summary": "Set a marker; with an id, once however often it is posted.",
-            "operationId": "set_marker",
-            "requestBody": {"required": True, **_content(MarkerPosted)},
-            "responses": {
-                "201": _json("It is stored.", MarkerAnswer),
-                "200": _json("It was stored before.", MarkerAnswer),
-                **_refusals(400, 403, 408, 409, 413, 415, 503),
-            },
-        },
-    },
-    MARKERS_PATH
-    + "/{id}": {
-        "delete": {
-            "summary": "Remove a marker.",
-            "operationId": "remove_marker",
-            "parameters": [_parameter(QueryParameter("id", "Its id.", in_path=True))],
-            "responses": {"200": _json("It is removed.", Removed), **_refusals(403, 404, 503)},
-        }
-    },
-}
-
-
-def _of_tables(path: str, route: TableRoute) -> dict[str, Any]:
-    """The routes of one path of tables of queries: as JSON, and its table as CSV."""
-    csv = {
-        "description": f"`{route.rows}` of the JSON answer, a line for each {route.row.__name__}.",
-        "content": {"text/csv": {"schema": {"type": "string"}}},
-    }
-    made = {path: _json("The answer.", route.answer), path + parameters.SUFFIX: csv}
-    errors = {**QUERY_ERRORS, 404: route.off}
-    refused = {str(status): _json(errors[status], Error) for status in sorted(errors)}
-    return {
-        each: {
-            "get": {
-                "summary": route.summary,
-                "operationId": _operation_id(each),
-                "parameters": [_parameter(parameter) for parameter in route.parameters],
-                "responses": {"200": response, **refused},
-            }
-        }
-        for each, response in made.items()
-    }
-
-
-QUERY_ERRORS: Final = {
-    400: "A parameter is unknown or not allowed: the error names the rule, or the setting.",
-    503: "Nothing is known yet, or Redis does not answer.",
-}
-_QUERIES: Final = {
-    name: methods
-    for path, route in TABLES.items()
-    for name, methods in _of_tables(path, route).items()
-}
 _OTHERS: Final = {
-    **_MARKERS,
-    **_QUERIES,
     PATH: _other(
         "This document.",
         {"200": {"description": "OpenAPI 3.1.", "content": {"application/json": {}}}},

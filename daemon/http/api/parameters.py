@@ -9,7 +9,7 @@ The list of what the API has.
 The segments of each grouping.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -18,6 +18,7 @@ import msgspec
 from ...events import timestamp_text
 from ...experiments import Spec
 from ...exporter import Reading
+from ...plan import Plan
 from ...views import LaneView, busiest_rows, csv_text
 
 LISTED_VALUES: Final = 20
@@ -43,6 +44,8 @@ class QueryParameter:
     default: str | None = None
     in_path: bool = False
     """Whether it is a part of the path, so that it is always given."""
+    one_of: Callable[[Plan], Sequence[str]] | None = None
+    """The allowed values, of a parameter that has a fixed set."""
 
 
 def read_query(
@@ -145,12 +148,6 @@ class Index(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Every path of the API; the OpenAPI document describes their parameters and answers."""
 
     paths: tuple[Listed, ...]
-
-
-MARKER_PATHS: Final = (
-    Listed("/api/v1/markers", "What people marked, by time. POST sets a marker."),
-    Listed("/api/v1/markers/{id}", "DELETE removes a marker."),
-)
 
 
 class Named(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -4,14 +4,13 @@ The items that were shown most for judged queries and are not judged: the list t
 
 It says no more of who searched than lists of queries do: a pair of a query and an item is shown
 from `queries.min_users` users on, and hashed queries stay hashes.
-
-The routes whose answers are made of tables of queries.
 """
 
 import math
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from dataclasses import dataclass
+from typing import Any, Final
 from zlib import crc32
 
 import msgspec
@@ -38,7 +37,7 @@ from ...queries import (
     without_segment,
 )
 from ...views import NOW, WINDOWS, QueryWindow, columns_of
-from .parameters import BadRequest, QueryParameter
+from .parameters import BadRequest
 from .query_lists import (
     GAINED,
     IMPRESSIONS,
@@ -69,19 +68,6 @@ UNLISTED: Final = "(other)"
 """In the place of a query: all that is not listed. It is the last row of a table."""
 CARRIED_BY: Final = 10
 """It is said which part of a change the first so many queries carry."""
-PARAMETERS: Final = (
-    QueryParameter("window", "Whole hours that have settled; `now`: the open hour.", default="24h"),
-    QueryParameter("metric", "The metric; by default the first one."),
-    QueryParameter("order", "By which the queries are listed.", default="impressions"),
-    QueryParameter("segment", "Only in this segment of the grouping `queries.by`."),
-    QueryParameter("limit", f"At most so many rows, up to {MOST_ROWS:,}.", default="50"),
-    QueryParameter("cursor", "Where the answer before ended: its `next`."),
-)
-DETAIL_PARAMETERS: Final = (
-    QueryParameter("query", "The text of the query."),
-    *(one for one in PARAMETERS if one.name in ("window", "metric", "segment")),
-    QueryParameter("cursor", "The hours of a list instead of a window: its `next`."),
-)
 QUERIES_PATH: Final = "/api/v1/queries"
 DETAIL_PATH: Final = f"{QUERIES_PATH}/detail"
 
@@ -106,22 +92,40 @@ def cursor_of(text: str, hour_ms: int) -> Cursor:
     return cursor
 
 
-def check(plan: Plan, window: str, metric: str, order: str, segment: str | None) -> None:
-    """Raise BadRequest for a list that there cannot be, with the setting to change."""
+@dataclass(frozen=True)
+class QueryRequest:
+    """What a request asks of the tables of queries."""
+
+    window: str
+    metric: str
+    order: str
+    segment: str | None
+    cursor: Cursor | None
+
+
+def asked(plan: Plan, query: Mapping[str, Sequence[str]]) -> QueryRequest:
+    """What the parameters ask for. Raises BadRequest for a list that there cannot be, with the
+    setting to change."""
+    given = {name: values[0] for name, values in query.items()}
+    window, segment, cursor = given["window"], given.get("segment"), given.get("cursor")
+    metric, order = given.get("metric", plan.metrics[0].name), given.get("order", "impressions")
     queries = plan.queries
     if queries is None:
         raise BadRequest(404, 'no queries are kept: set queries.text = "plain", or "hashed"')
     if segment is not None and queries.by is None:
         raise BadRequest(400, f"segment={segment}: set queries.by to the grouping that it is of")
-    if order not in (LOST, GAINED):
-        return
-    of_metric = next(one for one in plan.metrics if one.name == metric)
-    if of_metric.entry.range != (0.0, 1.0):
-        raise BadRequest(400, f"order={order}: {metric} is not within 0 to 1: choose another one")
-    needed = days_to_keep(WINDOWS[window])
-    if window != NOW and queries.days < needed:
-        rule = f"set queries.days to {needed} or more (it is {queries.days})"
-        raise BadRequest(400, f"window={window}: for what is usual in it, {rule}")
+    if order in (LOST, GAINED):
+        of_metric = next(one for one in plan.metrics if one.name == metric)
+        if of_metric.entry.range != (0.0, 1.0):
+            raise BadRequest(
+                400, f"order={order}: {metric} is not within 0 to 1: choose another one"
+            )
+        needed = days_to_keep(WINDOWS[window])
+        if window != NOW and queries.days < needed:
+            rule = f"set queries.days to {needed} or more (it is {queries.days})"
+            raise BadRequest(400, f"window={window}: for what is usual in it, {rule}")
+    hours = None if cursor is None else cursor_of(cursor, plan.hour_ms)
+    return QueryRequest(window, metric, order, segment, hours)
 
 
 def queries(found: Found, order: str, limit: int, skipped: int = 0) -> Queries:
@@ -294,10 +298,6 @@ def _hour(found: Found, key: str, start: int) -> QueryHour:
 
 MISSING_PATH: Final = "/api/v1/judged/missing"
 MOST_PAIRS: Final = 10_000
-MISSING_PARAMETERS: Final = (
-    QueryParameter("window", "Whole hours that have settled; `now`: the open hour.", default="24h"),
-    QueryParameter("limit", f"At most so many rows, up to {MOST_PAIRS:,}.", default="1000"),
-)
 
 
 class UnjudgedItem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -387,46 +387,3 @@ def _rows(merged: MergedTables, indices: list[int]) -> Iterator[UnjudgedItem]:
         query, item = without_segment(merged.keys[index])
         impressions, missing = int(merged.sums[index, 0]), int(merged.missing[index])
         yield UnjudgedItem(query, item, None, impressions, missing)
-
-
-class TableRoute(NamedTuple):
-    """A route: its answer is JSON, or a part of it as CSV."""
-
-    summary: str
-    answer: type[msgspec.Struct]
-    rows: str
-    """The attribute of the answer that is a table."""
-    row: type[msgspec.Struct]
-    parameters: tuple[QueryParameter, ...]
-    off: str
-    """What is not so where the status is 404."""
-
-
-NO_QUERIES: Final = "No queries are kept."
-TABLES: Final[Mapping[str, TableRoute]] = {
-    QUERIES_PATH: TableRoute(
-        "Queries of a window: by searches, without results, and what lost or gained most.",
-        Queries,
-        "rows",
-        QueryRow,
-        PARAMETERS,
-        NO_QUERIES,
-    ),
-    DETAIL_PATH: TableRoute(
-        "One query by hour, and its searches that scored worst as they were shown.",
-        QueryDetail,
-        "hours",
-        QueryHour,
-        DETAIL_PARAMETERS,
-        NO_QUERIES,
-    ),
-    MISSING_PATH: TableRoute(
-        "Items that were shown most for judged queries and are not judged.",
-        UnjudgedItems,
-        "rows",
-        UnjudgedItem,
-        MISSING_PARAMETERS,
-        "Items without a judgement are not counted.",
-    ),
-}
-"""By path."""

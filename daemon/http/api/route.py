@@ -4,33 +4,57 @@ Turns a request into the bytes of its answer. Takes up to seconds: call it in a 
 """
 
 import gzip
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import Final, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
-from ...exporter import Published, Reading
+from ...changes import Marker
+from ...errors import Damaged, Unavailable
+from ...exporter import MarkerStore, Published, QueryReads, Reading
 from ...telemetry import Telemetry
-from ...views import VIEWS
+from ...views import QueryWindow
 from . import parameters
 from .health import Role
+from .markers import MarkerRules
 from .parameters import BadRequest, QueryParameter, read_query, table_text
-from .stories import AGAINST
+from .query_lists import QueryTables
 
 Query: TypeAlias = Mapping[str, Sequence[str]]
 
 
 @dataclass(frozen=True)
+class MarkerSettings:
+    """Where markers are stored, and what they may be."""
+
+    store: MarkerStore | None = None
+    """None where nothing can be marked, as of recorded events."""
+    rules: MarkerRules = MarkerRules()
+
+
+@dataclass(frozen=True)
 class RequestContext:
-    """What answers are made of: the published values, this process, and the time of its clock."""
+    """What answers are made of: the published values, this process, the time of its clock, and what
+    the loader of the route fetched."""
 
     published: Published
     telemetry: Telemetry
     role: Role
     version: str
     now_ms: int
+    markers: MarkerSettings = MarkerSettings()
+    query_reads: QueryReads | None = None
+    """Reads tables of queries; None where there is no store of them."""
+    body: bytes = b""
+    """What was posted."""
+    tables: tuple[QueryTables, QueryWindow] | None = None
+    """Loaded: tables of queries, and the hours that they are of."""
+    marked: tuple[Marker, ...] = ()
+    """Loaded: the markers that the answer has."""
+    status: int = 200
+    """Of an answer without a fault; a loader that stored something sets another."""
 
     @property
     def reading(self) -> Reading:
@@ -43,37 +67,56 @@ class RequestContext:
             raise BadRequest(503, "this process has no scores yet: /readyz states the reason")
         return self.published.reading
 
-    def allowed_values(self) -> dict[str, tuple[str, ...]]:
-        """Parameter → allowed values. A segment may have any: segments come and go with traffic."""
-        plan = self.reading.plan
-        return {
-            "metric": tuple(metric.name for metric in plan.metrics),
-            "grouping": plan.grouping_names,
-            "window": tuple(window.name for window in plan.timing.windows),
-            "view": VIEWS,
-            "against": AGAINST,
-            "judged_metric": (
-                tuple(metric.name for metric in plan.judged.metrics)
-                if plan.judged is not None
-                else ()
-            ),
+    def query(self, route: "Route", given: Sequence[tuple[str, str]]) -> Query:
+        """The values of each parameter of the route. Raises BadRequest."""
+        allowed = {
+            one.name: one.one_of(self.reading.plan)
+            for one in route.parameters
+            if one.one_of is not None
         }
+        return read_query(given, route.parameters, allowed)
+
+
+ERRORS_AT_ANY_TIME: Final = {
+    400: "A parameter is unknown, missing, or has a value that is not allowed."
+}
+ERRORS: Final = {
+    **ERRORS_AT_ANY_TIME,
+    404: "This process serves no scores, or there is no such segment or experiment.",
+    503: "No scores here yet.",
+}
 
 
 @dataclass(frozen=True)
 class Route:
-    """One route. `make` runs in a thread and may raise BadRequest."""
+    """One route. All that serves, lists or documents it reads this."""
 
     path: str
     summary: str
     parameters: tuple[QueryParameter, ...]
     answer: type[msgspec.Struct]
     make: Callable[[RequestContext, Query], msgspec.Struct]
-    of_scores: bool = True
-    """False if every process can answer it at any time."""
+    """Runs in a thread. May raise BadRequest and Damaged."""
+    load: Callable[[RequestContext, Query], Awaitable[RequestContext]] | None = None
+    """Runs before it in the event loop: returns the context with what `make` needs of Redis, or
+    with what was stored there. May raise BadRequest, Damaged and Unavailable. Such an answer is
+    made for one request: it is neither compressed nor compared with one that the client has."""
     table: tuple[str, type[msgspec.Struct]] | None = None
     """The attribute of the answer that is a table, and the type of its rows: the same path with
     `.csv` has it as CSV."""
+    as_table: Callable[[Any], msgspec.Struct] | None = None
+    """Makes the answer whose table is CSV, where that is another one."""
+    method: Literal["GET", "POST", "DELETE"] = "GET"
+    body: type[msgspec.Struct] | None = None
+    """What is posted."""
+    statuses: Mapping[int, str] = field(default_factory=lambda: {200: "The answer."})
+    """Status → what it means, without a fault."""
+    errors: Mapping[int, str] = field(default_factory=lambda: ERRORS)
+    """Status → what it means, of the others."""
+    operation: str = ""
+    """Its name in the OpenAPI document, where the path does not say it."""
+    listed: str = ""
+    """What the list of paths says of this one, where that is not the summary."""
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -108,16 +151,23 @@ def answer(
     """The answer of a route, as JSON or as the CSV of its table. A bad request is answered with its
     reason as JSON."""
     try:
-        allowed = context.allowed_values() if route.of_scores else {}
-        result = route.make(context, read_query(query, route.parameters, allowed))
-    except BadRequest as bad:
-        return Answer(bad.status, error(str(bad)))
-    if as_csv and route.table is not None:
-        return packed(table_text(result, *route.table), gzipped, if_none_match)
-    return packed(msgspec.json.encode(result), gzipped, if_none_match)
+        result = route.make(context, context.query(route, query))
+        if as_csv and route.table is not None:
+            whole = result if route.as_table is None else route.as_table(result)
+            body = table_text(whole, *route.table)
+        else:
+            body = msgspec.json.encode(result)
+    except (BadRequest, Damaged) as fault:
+        return refusal(fault)
+    return packed(body, gzipped, if_none_match, context.status)
 
 
-def packed(body: bytes, gzipped: bool, if_none_match: str) -> Answer:
+def refusal(fault: BadRequest | Damaged | Unavailable) -> Answer:
+    """The answer to a request that cannot be answered: the reason as JSON."""
+    return Answer(fault.status if isinstance(fault, BadRequest) else 503, error(str(fault)))
+
+
+def packed(body: bytes, gzipped: bool, if_none_match: str, status: int = 200) -> Answer:
     """The body in the encoding that the client accepts; 304 and no body if the client has it.
 
     The ETag is a hash of the body: a client that asks every few seconds gets a body only when a new
@@ -128,8 +178,8 @@ def packed(body: bytes, gzipped: bool, if_none_match: str) -> Answer:
     if etag in [tag.strip().removeprefix("W/") for tag in if_none_match.split(",")]:
         return Answer(304, b"", etag)
     if gzipped:
-        return Answer(200, gzip.compress(body, _GZIP_LEVEL, mtime=0), etag, True)
-    return Answer(200, body, etag)
+        return Answer(status, gzip.compress(body, _GZIP_LEVEL, mtime=0), etag, True)
+    return Answer(status, body, etag)
 
 
 def error(message: str) -> bytes:

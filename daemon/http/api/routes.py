@@ -1,15 +1,14 @@
-"""The one table of API routes: path, parameters, type of the answer, and what makes it.
+"""The one table of API routes: path, parameters, type of the answer, what it needs of Redis, and
+what makes it.
 
-The handlers and the OpenAPI document are made from it: a new route is one new entry.
+The server, the OpenAPI document, the list of paths and CSV read it: a new route is one new entry.
 """
 
 from typing import Final
 
-from ...errors import Damaged
 from ...experiments import DayEffect, Findings, OverTime
-from ...plan import ALL
-from ...views import Report, Score, Segment, matching
-from . import parameters
+from ...plan import ALL, Plan
+from ...views import VIEWS, WINDOWS, Report, Score, Segment, matching
 from .compared import Change
 from .experiments import Bucket, Buckets, buckets, over_time
 from .health import Health, health
@@ -25,16 +24,98 @@ from .judged import (
     judged,
     judged_history,
 )
-from .parameters import MARKER_PATHS, BadRequest, Index, Listed, QueryParameter, Segments, segments
-from .queries import TABLES
-from .route import Query, RequestContext, Route
+from .loading import (
+    MARKERS_PATH,
+    load_detail,
+    load_markers,
+    load_missing,
+    load_queries,
+    remove_marker,
+    set_marker,
+)
+from .markers import MarkerAnswer, MarkerPosted, Markers, Removed, shown
+from .parameters import BadRequest, Index, Listed, QueryParameter, Segments, segments, whole_number
+from .queries import (
+    ALLOWED_ORDERS,
+    DETAIL_PATH,
+    MISSING_PATH,
+    MOST_PAIRS,
+    MOST_ROWS,
+    QUERIES_PATH,
+    UnjudgedItem,
+    UnjudgedItems,
+    asked,
+    detail,
+    queries,
+    unjudged_items,
+    with_unlisted_row,
+)
+from .query_lists import Found
+from .query_rows import Queries, QueryDetail, QueryHour, QueryRow
+from .route import ERRORS_AT_ANY_TIME, Query, RequestContext, Route
 from .stories import AGAINST, Changes, changes
 
-_FILTERS: Final = (
-    QueryParameter("metric", "Only this metric.", repeatable=True),
-    QueryParameter("grouping", "Only this grouping.", repeatable=True),
+
+def _metrics(plan: Plan) -> tuple[str, ...]:
+    return tuple(metric.name for metric in plan.metrics)
+
+
+def _judged_metrics(plan: Plan) -> tuple[str, ...]:
+    return () if plan.judged is None else tuple(metric.name for metric in plan.judged.metrics)
+
+
+def _windows(plan: Plan) -> tuple[str, ...]:
+    return tuple(window.name for window in plan.timing.windows)
+
+
+def _groupings(plan: Plan) -> tuple[str, ...]:
+    return plan.grouping_names
+
+
+# A segment may have any name: segments come and go with traffic.
+_SEGMENTS: Final = (
+    QueryParameter("grouping", "Only this grouping.", repeatable=True, one_of=_groupings),
     QueryParameter("segment", "Only segments with this name.", repeatable=True),
 )
+_FILTERS: Final = (
+    QueryParameter("metric", "Only this metric.", repeatable=True, one_of=_metrics),
+    *_SEGMENTS,
+)
+_PANES: Final = (
+    QueryParameter(
+        "window", "The window whose panes are returned.", required=True, one_of=_windows
+    ),
+    QueryParameter("grouping", "The grouping.", default=ALL, one_of=_groupings),
+    QueryParameter("segment", "The segment.", default=ALL),
+)
+_HOURS: Final = QueryParameter(
+    "window",
+    "Whole hours that have settled; `now`: the open hour.",
+    default="24h",
+    one_of=lambda _: tuple(WINDOWS),
+)
+_METRIC: Final = QueryParameter("metric", "The metric; by default the first one.", one_of=_metrics)
+_SEGMENT: Final = QueryParameter("segment", "Only in this segment of the grouping `queries.by`.")
+_EXPERIMENT: Final = QueryParameter("experiment", "The experiment.", in_path=True)
+_QUERY_ERRORS: Final = {
+    400: "A parameter is unknown or not allowed: the error names the rule, or the setting.",
+    404: "No queries are kept.",
+    503: "Nothing is known yet, or Redis does not answer.",
+}
+_MARKER_ERRORS: Final = {
+    400: "A value is not allowed: the error names it and the rule.",
+    403: "The client must not change markers: the error says why, and the way out.",
+    404: "There is no such marker.",
+    408: "The body did not arrive in time.",
+    409: "The id is that of another marker, or there are too many.",
+    413: "The body is too long.",
+    415: "The body is not said to be JSON.",
+    503: "Redis does not answer.",
+}
+
+
+def _marker_errors(*statuses: int) -> dict[int, str]:
+    return {status: _MARKER_ERRORS[status] for status in statuses}
 
 
 def _scores(context: RequestContext, query: Query) -> Report:
@@ -83,20 +164,33 @@ def _over_time(context: RequestContext, query: Query) -> OverTime:
 
 def _hours(context: RequestContext, query: Query) -> Hours:
     from_, to = (query.get(name, [None])[0] for name in ("from", "to"))
-    try:
-        return hours(context.reading, query, from_, to)
-    except Damaged as error:
-        raise BadRequest(503, str(error)) from error
+    return hours(context.reading, query, from_, to)
+
+
+def _found(context: RequestContext, query: Query) -> Found:
+    assert context.tables is not None, "loaded"
+    wanted = asked(context.reading.plan, query)
+    return Found(*context.tables, wanted.metric, wanted.segment)
+
+
+def _queries(context: RequestContext, query: Query) -> Queries:
+    wanted = asked(context.reading.plan, query)
+    limit = whole_number("limit", query["limit"][0], MOST_ROWS)
+    skipped = 0 if wanted.cursor is None else wanted.cursor.skipped
+    return queries(_found(context, query), wanted.order, limit, skipped)
+
+
+def _missing(context: RequestContext, query: Query) -> UnjudgedItems:
+    assert context.tables is not None, "loaded"
+    return unjudged_items(*context.tables, whole_number("limit", query["limit"][0], MOST_PAIRS))
 
 
 def _index(context: RequestContext, query: Query) -> Index:
-    listed = [Listed(path, route.summary) for route in ROUTES for path in route.paths]
-    of_queries = [
-        Listed(path + suffix, route.summary)
-        for path, route in TABLES.items()
-        for suffix in ("", parameters.SUFFIX)
-    ]
-    return Index((*listed, *of_queries, *MARKER_PATHS))
+    summaries = dict[str, str]()
+    for route in ROUTES:
+        for path in route.paths:
+            summaries.setdefault(path, route.listed or route.summary)
+    return Index(tuple(Listed(path, summary) for path, summary in summaries.items()))
 
 
 def _health(context: RequestContext, query: Query) -> Health:
@@ -111,8 +205,8 @@ ROUTES: Final = (
         "The scores of every window, metric and shown segment.",
         (
             *_FILTERS,
-            QueryParameter("window", "Only this window.", repeatable=True),
-            QueryParameter("view", "Only this view.", repeatable=True),
+            QueryParameter("window", "Only this window.", repeatable=True, one_of=_windows),
+            QueryParameter("view", "Only this view.", repeatable=True, one_of=lambda _: VIEWS),
         ),
         Report,
         _scores,
@@ -122,10 +216,8 @@ ROUTES: Final = (
         "/api/v1/history",
         "One metric of one segment, pane by pane, for all panes that are kept.",
         (
-            QueryParameter("metric", "The metric.", required=True),
-            QueryParameter("window", "The window whose panes are returned.", required=True),
-            QueryParameter("grouping", "The grouping.", default=ALL),
-            QueryParameter("segment", "The segment.", default=ALL),
+            QueryParameter("metric", "The metric.", required=True, one_of=_metrics),
+            *_PANES,
         ),
         History,
         _history,
@@ -148,9 +240,16 @@ ROUTES: Final = (
         "The scores by judgements, which wait for no feedback: of every window, and beside earlier"
         " hours that the same file graded.",
         (
-            QueryParameter("judged_metric", "Only this judged metric.", repeatable=True),
-            *_FILTERS[1:],
-            QueryParameter("window", "Only scores of this window.", repeatable=True),
+            QueryParameter(
+                "judged_metric",
+                "Only this judged metric.",
+                repeatable=True,
+                one_of=_judged_metrics,
+            ),
+            *_SEGMENTS,
+            QueryParameter(
+                "window", "Only scores of this window.", repeatable=True, one_of=_windows
+            ),
         ),
         Judged,
         _judged,
@@ -160,10 +259,10 @@ ROUTES: Final = (
         "/api/v1/judged/history",
         "One judged metric of one segment, pane by pane, since the file that grades it began.",
         (
-            QueryParameter("judged_metric", "The judged metric.", required=True),
-            QueryParameter("window", "The window whose panes are returned.", required=True),
-            QueryParameter("grouping", "The grouping.", default=ALL),
-            QueryParameter("segment", "The segment.", default=ALL),
+            QueryParameter(
+                "judged_metric", "The judged metric.", required=True, one_of=_judged_metrics
+            ),
+            *_PANES,
         ),
         JudgedHistory,
         _judged_history,
@@ -182,15 +281,21 @@ ROUTES: Final = (
         "What got better or worse: the open changes, and each segment now and before.",
         (
             *_FILTERS,
-            QueryParameter("window", "The window that is compared.", required=True),
             QueryParameter(
-                "view", "`settled`, or `live`, which is preliminary.", default="settled"
+                "window", "The window that is compared.", required=True, one_of=_windows
+            ),
+            QueryParameter(
+                "view",
+                "`settled`, or `live`, which is preliminary.",
+                default="settled",
+                one_of=lambda _: VIEWS,
             ),
             QueryParameter(
                 "against",
                 "`worst`: an hour before, or before an open change. `hour`: an hour before. `day`,"
                 " `weeks`: the last settled hours against those of yesterday or of the last weeks.",
                 default="worst",
+                one_of=lambda _: AGAINST,
             ),
         ),
         Changes,
@@ -214,7 +319,7 @@ ROUTES: Final = (
     Route(
         "/api/v1/experiments/{experiment}/buckets",
         "The tallies of an experiment in 64 buckets of users: what its statements are made of.",
-        (QueryParameter("experiment", "The experiment.", in_path=True),),
+        (_EXPERIMENT,),
         Buckets,
         _buckets,
         table=("rows", Bucket),
@@ -223,7 +328,7 @@ ROUTES: Final = (
         "/api/v1/experiments/{experiment}/over-time",
         "The effect of an experiment on each day (UTC), and up to the end of each day.",
         (
-            QueryParameter("experiment", "The experiment.", in_path=True),
+            _EXPERIMENT,
             QueryParameter(
                 "exclude",
                 "Leave out these days, such as 2026-11-20/2026-11-21: for a cause outside of the"
@@ -241,7 +346,99 @@ ROUTES: Final = (
         (),
         Health,
         _health,
-        of_scores=False,
+        errors=ERRORS_AT_ANY_TIME,
     ),
-    Route("/api/v1/", "What there is.", (), Index, _index, of_scores=False),
+    Route("/api/v1/", "What there is.", (), Index, _index, errors=ERRORS_AT_ANY_TIME),
+    Route(
+        MARKERS_PATH,
+        "Set a marker; with an id, once however often it is posted.",
+        (),
+        MarkerAnswer,
+        lambda context, _: shown(*context.marked),
+        set_marker,
+        method="POST",
+        body=MarkerPosted,
+        statuses={201: "It is stored.", 200: "It was stored before."},
+        errors=_marker_errors(400, 403, 408, 409, 413, 415, 503),
+        operation="set_marker",
+        listed="What people marked, by time. POST sets a marker.",
+    ),
+    Route(
+        MARKERS_PATH,
+        "What people marked, by time.",
+        (
+            QueryParameter("from", "Markers from this time on, such as 2026-11-20T12:00:00Z."),
+            QueryParameter("to", "Markers before this time."),
+        ),
+        Markers,
+        lambda context, _: Markers(tuple(map(shown, context.marked))),
+        load_markers,
+        statuses={200: "The markers."},
+        errors=_marker_errors(400, 503),
+    ),
+    Route(
+        MARKERS_PATH + "/{id}",
+        "Remove a marker.",
+        (QueryParameter("id", "Its id.", in_path=True),),
+        Removed,
+        lambda _, query: Removed(*query["id"]),
+        remove_marker,
+        method="DELETE",
+        statuses={200: "It is removed."},
+        errors=_marker_errors(403, 404, 503),
+        operation="remove_marker",
+        listed="DELETE removes a marker.",
+    ),
+    Route(
+        QUERIES_PATH,
+        "Queries of a window: by searches, without results, and what lost or gained most.",
+        (
+            _HOURS,
+            _METRIC,
+            QueryParameter(
+                "order",
+                "By which the queries are listed.",
+                default="impressions",
+                one_of=lambda _: ALLOWED_ORDERS,
+            ),
+            _SEGMENT,
+            QueryParameter("limit", f"At most so many rows, up to {MOST_ROWS:,}.", default="50"),
+            QueryParameter("cursor", "Where the answer before ended: its `next`."),
+        ),
+        Queries,
+        _queries,
+        load_queries,
+        table=("rows", QueryRow),
+        as_table=with_unlisted_row,
+        errors=_QUERY_ERRORS,
+    ),
+    Route(
+        DETAIL_PATH,
+        "One query by hour, and its searches that scored worst as they were shown.",
+        (
+            QueryParameter("query", "The text of the query."),
+            _HOURS,
+            _METRIC,
+            _SEGMENT,
+            QueryParameter("cursor", "The hours of a list instead of a window: its `next`."),
+        ),
+        QueryDetail,
+        lambda context, query: detail(_found(context, query), query["query"][0]),
+        load_detail,
+        table=("hours", QueryHour),
+        errors=_QUERY_ERRORS,
+    ),
+    Route(
+        MISSING_PATH,
+        "Items that were shown most for judged queries and are not judged.",
+        (
+            _HOURS,
+            QueryParameter("limit", f"At most so many rows, up to {MOST_PAIRS:,}.", default="1000"),
+        ),
+        UnjudgedItems,
+        _missing,
+        load_missing,
+        table=("rows", UnjudgedItem),
+        errors=_QUERY_ERRORS | {404: "Items without a judgement are not counted."},
+    ),
 )

@@ -16,7 +16,6 @@ from relevanced.daemon.exporter import Condition
 from relevanced.daemon.http import (
     EXAMPLES,
     ROUTES,
-    TABLES,
     TEXTS,
     Estimate,
     Hours,
@@ -45,11 +44,13 @@ GOOD: Final = {
     "to": "2026-11-21T00:00:00Z",
     "exclude": "2026-11-21/2026-11-22",
 }
+FREE: Final = [route for route in ROUTES if route.load is None]
+"""tests/services/test_markers.py and tests/daemon/http/test_queries.py have the others."""
+LOADED: Final = {path for route in ROUTES if route.load is not None for path in route.paths}
 OPERATIONS: Final = [
     (path, name, parameter)
     for path, item in DOCUMENT["paths"].items()
-    # tests/services/test_markers.py and tests/daemon/http/test_queries.py have the others
-    if not path.startswith((openapi.MARKERS_PATH, *TABLES))
+    if path not in LOADED
     for name, parameter in [(None, None)]
     + [(one["name"], one) for one in item["get"].get("parameters", [])]
 ]
@@ -182,18 +183,17 @@ def test_no_shared_text_or_example_is_left_over() -> None:
     known = {field for schema in schemas.values() for field in schema["properties"]}
     known |= {f"{name}.{field}" for name, s in schemas.items() for field in s["properties"]}
     asked = {parameter.name for route in ROUTES for parameter in route.parameters}
-    asked |= {one.name for route in TABLES.values() for one in route.parameters}
     assert not TEXTS.keys() - known and not EXAMPLES.keys() - known - asked
 
 
-@pytest.mark.parametrize("route", ROUTES, ids=lambda route: str(route.path))
+@pytest.mark.parametrize("route", FREE, ids=lambda route: str(route.path))
 async def test_answers_are_as_documented(served: Served, route: Route) -> None:
     for query in (query_of(route), query_of(route, *GOOD)):
         status, body = await served.get(route.path, query)
         assert (status, faults(route.path, status, body)) == (200, [])
 
 
-@pytest.mark.parametrize("route", [r for r in ROUTES if r.table], ids=lambda r: str(r.path))
+@pytest.mark.parametrize("route", [r for r in FREE if r.table], ids=lambda r: str(r.path))
 async def test_a_table_is_the_same_as_csv(served: Served, route: Route) -> None:
     """A header, and a line for each row."""
     assert route.table is not None

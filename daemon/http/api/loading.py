@@ -1,0 +1,99 @@
+"""The loaders of routes: what they read from Redis before an answer is made in a thread, and what
+they store there.
+"""
+
+import secrets
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+from ...changes import MOST_MARKERS, between
+from ...errors import Unavailable
+from ...exporter import WindowOf, packed_markers, unpacked
+from ...views import missing_window, of_hours, window_of
+from .markers import is_same, posted, span
+from .parameters import BadRequest
+from .queries import asked, check_missing
+from .route import Query, RequestContext
+
+MARKERS_PATH: Final = "/api/v1/markers"
+
+
+async def load_queries(
+    context: RequestContext, query: Query, *, examples: bool = False
+) -> RequestContext:
+    """The tables of the hours that are asked for: those of a window, or those of a list before."""
+    reading = context.reading
+    wanted, hour_ms = asked(reading.plan, query), reading.plan.hour_ms
+    name, outages = wanted.window, reading.outages
+    hours: WindowOf = partial(window_of, name=name, hour_ms=hour_ms, outages=outages)
+    if wanted.cursor is not None:
+        listed = range(wanted.cursor.from_ms, wanted.cursor.until_ms, hour_ms)
+        hours = partial(of_hours, hours=listed, outages=outages)
+    return await _with_tables(context, hours, examples)
+
+
+async def load_detail(context: RequestContext, query: Query) -> RequestContext:
+    """The same, with the examples of these hours, and without what is usual."""
+    if "query" not in query:
+        raise BadRequest(400, "query: must be given")
+    return await load_queries(context, query, examples=True)
+
+
+async def load_missing(context: RequestContext, query: Query) -> RequestContext:
+    """The tables of items that were shown for judged queries and are not judged."""
+    plan = context.reading.plan
+    check_missing(plan)
+    (name,) = query["window"]
+    return await _with_tables(context, partial(missing_window, name=name, hour_ms=plan.hour_ms))
+
+
+async def _with_tables(
+    context: RequestContext, window_of: WindowOf, examples: bool = False
+) -> RequestContext:
+    if context.query_reads is None:
+        raise BadRequest(503, "this process has no store to read queries from")
+    reading = context.reading
+    lanes = [view.lane for view in reading.views if view.has_events]
+    read = context.query_reads.read
+    window, tables = await read(lanes, reading.plan, window_of, examples=examples)
+    if not window.until_ms:
+        raise BadRequest(503, "no pane has settled yet whose impressions have queries")
+    return replace(context, tables=(tables, window))
+
+
+async def load_markers(context: RequestContext, query: Query) -> RequestContext:
+    """The markers of the span that is asked for."""
+    from_ms, to_ms = span(query)
+    store = context.markers.store
+    stored = None if store is None else await store.read()
+    markers = unpacked(() if stored is None else stored.markers)
+    return replace(context, marked=tuple(between(markers, from_ms, to_ms)))
+
+
+async def set_marker(context: RequestContext, _: Query) -> RequestContext:
+    """Store the marker that is posted, unless it is stored."""
+    store = context.markers.store
+    fresh_id = f"m-{secrets.token_hex(8)}"
+    marker, says_when = posted(context.body, fresh_id, context.now_ms, context.markers.rules)
+    if store is None:
+        raise Unavailable("this server has no store for markers")
+    stored = await store.add(marker.id, packed_markers(marker), MOST_MARKERS)
+    if stored is False:
+        rule = f"there are {MOST_MARKERS:,} markers, the most that are kept"
+        raise BadRequest(409, f"{rule}: remove some with DELETE {MARKERS_PATH}/{{id}}")
+    if stored is True:
+        return replace(context, marked=(marker,), status=201)
+    (known,) = unpacked([stored]) or (None,)
+    if known is None or not is_same(marker, known, says_when):
+        rule = "is the id of another marker: choose another id, or remove that one"
+        raise BadRequest(409, f"id={marker.id}: {rule} with DELETE {MARKERS_PATH}/{marker.id}")
+    return replace(context, marked=(known,))
+
+
+async def remove_marker(context: RequestContext, query: Query) -> RequestContext:
+    """Remove the marker of an id."""
+    (name,), store = query["id"], context.markers.store
+    if store is None or not await store.remove([name]):
+        raise BadRequest(404, f"id={name}: there is no such marker: GET {MARKERS_PATH} lists them")
+    return context
