@@ -10,10 +10,11 @@ The arithmetic is that of the alert rules: the noise of a difference contains th
 the drift between days or weeks.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from math import hypot
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
@@ -21,12 +22,14 @@ from numpy.typing import NDArray
 
 from relevanced.metrics import Direction, Floats
 
-from ...changes import MadeOf, WeekSides, weeks
+from ...changes import ChangeSettings, MadeOf, weeks
 from ...events import timestamp_text
 from ...exporter import DAY, WINDOWS, BaselineComparison, Reading, sides_of
 from ...lane import Rows
-from ...views import LIVE, Segment, WindowRows, estimates, optional, sum_panes
-from .history import Period, Stretch, compared_periods, metric_index, window_index
+from ...plan import Plan
+from ...views import LIVE, estimates, optional, sum_panes
+from .history import Stretch, compared_periods, metric_index, window_index
+from .parameters import Query, requested
 
 Verdict: TypeAlias = Literal[
     "better",
@@ -86,20 +89,6 @@ class Change(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     compared: periods that reach back beyond it are undefined. null: from before."""
 
 
-def compared_rows(
-    reading: Reading, window: str, view: str, wanted: Mapping[str, Sequence[str]], beyond: float
-) -> tuple[Stretch | None, Stretch | None, tuple[Change, ...]]:
-    """(the period now, the one before, the changes between them)."""
-    rows = [rows for rows in reading.snapshot.windows if (rows.window, rows.view) == (window, view)]
-    if not rows or rows[0].end_ms is None:
-        return None, None, ()
-    now, before = compared_periods(reading, window, rows[0].end_ms)
-    compared = _Compared(reading, rows[0], now, before, beyond)
-    names = wanted.get("metric") or [metric.name for metric in reading.plan.metrics]
-    found = [change for name in dict.fromkeys(names) for change in compared.of_metric(name, wanted)]
-    return now.stretch(), before.stretch(), tuple(found)
-
-
 def verdict(
     now: Estimate, before: Estimate, sizes: tuple[float, float | None], direction: Direction
 ) -> Verdict:
@@ -141,89 +130,160 @@ def onsets(scored: Floats, sums: Floats) -> NDArray[np.intp]:
     return np.asarray(np.argmax(fit, axis=0) + 1, np.intp)
 
 
-class _Compared:
-    """The rows of both periods, and the changes between them."""
+@dataclass(frozen=True, eq=False)
+class MetricSide:
+    """One side of a comparison of one metric."""
+
+    means: Floats
+    """(segments,), as all that follow."""
+    errors: Floats
+    scored: Rows | Floats
+    impressions: Rows | Floats
+
+    @classmethod
+    def of(cls, rows: Rows | Floats, plan: Plan, metric_at: int) -> "MetricSide":
+        """That of one period, of rows (segments, columns)."""
+        return cls.summed(rows, plan, metric_at, *estimates(rows, plan, metric_at))
+
+    @classmethod
+    def summed(
+        cls, rows: Rows | Floats, plan: Plan, metric_at: int, means: Floats, errors: Floats
+    ) -> "MetricSide":
+        """That of several periods, whose means and errors are known, of their rows together."""
+        return cls(means, errors, rows[:, plan.metric_column(metric_at)], rows[:, 0])
+
+    def estimates(self) -> list[Estimate]:
+        """Each segment."""
+        counts = (
+            np.rint(column).astype(int).tolist() for column in (self.scored, self.impressions)
+        )
+        columns = zip(optional(self.means), optional(self.errors), *counts, strict=True)
+        return [Estimate(*row) for row in columns]
+
+
+class ComparedRow(NamedTuple):
+    """One metric of one segment, now and before: fields of rows of answers."""
+
+    now: Estimate
+    before: Estimate
+    difference: float | None
+    noise: float | None
+    verdict: Verdict
+
+
+@dataclass(frozen=True, eq=False)
+class SegmentsCompared:
+    """One metric of all segments, now and before."""
+
+    now: MetricSide
+    before: MetricSide
+    noise: Floats
+    """(segments,) standard errors of the differences, drift included."""
+    rest: "SegmentsCompared | None" = None
+    """The rest of the traffic of each segment, where that is to differ from it too."""
+
+    @property
+    def difference(self) -> Floats:
+        """(segments,) now minus before."""
+        return np.asarray(self.now.means - self.before.means)
+
+    def compared(self, beyond: float, direction: Direction) -> list[ComparedRow]:
+        """Each segment; called where it differs by more than `beyond` times its noise."""
+        noise, difference = _above_zero(self.noise), self.difference
+        with np.errstate(over="ignore"):
+            sizes = np.nan_to_num(difference / (beyond * noise), posinf=np.inf, neginf=-np.inf)
+        against_rest: list[float | None] = [*sizes.tolist()]
+        if self.rest is not None:
+            both = np.hypot(noise, _above_zero(self.rest.noise))
+            against_rest = optional((difference - self.rest.difference) / (beyond * both))
+        rows = zip(
+            self.now.estimates(),
+            self.before.estimates(),
+            optional(difference),
+            optional(self.noise),
+            zip(sizes.tolist(), against_rest, strict=True),
+            strict=True,
+        )
+        return [
+            ComparedRow(now, before, changed, error, verdict(now, before, size, direction))
+            for now, before, changed, error, size in rows
+        ]
+
+
+def _above_zero(noise: Floats) -> Floats:
+    """Where no value varies the noise is 0: avoids 0 / 0, and a difference of 0 stays 0."""
+    return np.maximum(noise, np.finfo(float).tiny)
+
+
+def with_hourly_drift(now: Rows, before: Rows, plan: Plan, metric_at: int) -> SegmentsCompared:
+    """One metric of rows (segments, columns) of two periods an hour or so apart."""
+    sides = MetricSide.of(now, plan, metric_at), MetricSide.of(before, plan, metric_at)
+    errors = (sides[0].errors, sides[1].errors, DRIFT * sides[1].means)
+    noise = np.array([hypot(*row) for row in zip(*errors, strict=True)])
+    return SegmentsCompared(*sides, noise)
+
+
+class EarlierHours:
+    """The last hours beside the same hours of earlier periods, by the arithmetic of the alert
+    rules. All rows are (segments, columns)."""
 
     def __init__(
-        self, reading: Reading, shown: WindowRows, now: Period, before: Period, beyond: float
+        self,
+        recent: Floats,
+        periods: Sequence[Floats],
+        plan: Plan,
+        change_settings: ChangeSettings,
+        drifts: Floats,
+        *,
+        of_days: bool,
     ) -> None:
-        self.reading = reading
-        self.live = shown.view == LIVE
-        self.period, self.before_period = now, before
-        self.now = reading.selection.fold(shown.rows)
-        earlier = sum_panes(reading.snapshot, reading.views, before.window_at, before.starts)
-        self.before = reading.selection.fold(earlier)
-        self.beyond = beyond
+        """`drifts`: (metrics,) drift ratios. `of_days`: the periods are other days of the week."""
+        self._recent, self._plan = recent, plan
+        self._sides = sides_of(recent, periods, plan)
+        made_of = MadeOf(len(periods), of_days)
+        found = weeks.compare(self._sides, made_of, change_settings, drifts)
+        self._noises = found.error_ratio * np.abs(self._sides.baseline)
 
-    def of_metric(self, name: str, wanted: Mapping[str, Sequence[str]]) -> list[Change]:
-        """The changes of one metric."""
-        metric_at = metric_index(self.reading.plan, name)
-        now, before = (_estimates(rows, self, metric_at) for rows in (self.now, self.before))
-        sizes, direction = self._sizes(metric_at), self.reading.plan.metrics[metric_at].direction
-        verdicts = [verdict(*row, direction) for row in zip(now, before, sizes, strict=True)]
-        requested = [
-            (index, segment)
-            for index, segment in enumerate(self.reading.selection.segments)
-            if is_wanted(segment, wanted)
-        ]
-        any_called = any(verdicts[index] in CALLS for index, _ in requested)
-        since = self._onsets(metric_at) if any_called else [""] * len(verdicts)
-        return [
-            Change(
-                name,
+    def of_metric(self, at: int, before: Floats) -> SegmentsCompared:
+        """One metric; `before`: the rows whose counts stand for all the periods."""
+        sides, plan = self._sides, self._plan
+        now = MetricSide.summed(self._recent, plan, at, sides.score[:, at], sides.stderr[:, at])
+        means, errors = sides.baseline[:, at], sides.baseline_stderr[:, at]
+        return SegmentsCompared(
+            now, MetricSide.summed(before, plan, at, means, errors), self._noises[:, at]
+        )
+
+
+def wanted_metrics(plan: Plan, names: Sequence[str]) -> list[int]:
+    """The indices of the metrics of these names, once each; of all without a name."""
+    listed = names or [metric.name for metric in plan.metrics]
+    return [metric_index(plan, name) for name in dict.fromkeys(listed)]
+
+
+def _changes(
+    reading: Reading,
+    wanted: Query,
+    beyond: float,
+    compare: Callable[[int], SegmentsCompared],
+    begin_ms: int,
+    onset_texts: Callable[[int], list[str]] | None = None,
+) -> Iterator[Change]:
+    """The rows that pass the filters. What is compared begins at `begin_ms`; `onset_texts` says of
+    each segment when the level of a metric changed."""
+    for at in wanted_metrics(reading.plan, wanted.get("metric", ())):
+        metric = reading.plan.metrics[at]
+        rows = compare(at).compared(beyond, metric.direction)
+        shown = requested(reading.selection.segments, wanted)
+        called = {index for index, _ in shown if rows[index].verdict in CALLS}
+        since = onset_texts(at) if called and onset_texts is not None else None
+        for index, segment in shown:
+            yield Change(
+                metric.name,
                 *segment,
-                now=now[index],
-                before=before[index],
-                difference=_difference(now[index].mean, before[index].mean),
-                noise=_noise(now[index], before[index]),
-                verdict=verdicts[index],
-                since=since[index] if verdicts[index] in CALLS else None,
-                counts_from=counts_from(
-                    self.reading, metric_at, segment[0], self.before_period.starts[0]
-                ),
+                **rows[index]._asdict(),
+                since=since[index] if since is not None and index in called else None,
+                counts_from=counts_from(reading, at, segment[0], begin_ms),
             )
-            for index, segment in requested
-        ]
-
-    def _sizes(self, metric_at: int) -> list[tuple[float, float | None]]:
-        own, noise = self._differences(self.now, self.before, metric_at)
-        own_sizes = (own / (self.beyond * noise)).tolist()
-        if not self.live:
-            return [(size, size) for size in own_sizes]
-        rest, rest_noise = self._differences(
-            self.now[:1] - self.now, self.before[:1] - self.before, metric_at
-        )
-        against = ((own - rest) / (self.beyond * np.hypot(noise, rest_noise))).tolist()
-        against_rest = [None if np.isnan(size) else size for size in against]
-        return list(zip(own_sizes, against_rest, strict=True))
-
-    def _differences(self, now: Rows, before: Rows, metric_at: int) -> tuple[Floats, Floats]:
-        plan = self.reading.plan
-        (mean, error), (old_mean, old_error) = (
-            estimates(rows, plan, metric_at) for rows in (now, before)
-        )
-        noise = np.sqrt(error**2 + old_error**2 + (DRIFT * old_mean) ** 2)
-        # Where no value varies the noise is 0: avoids 0 / 0, and a difference of 0 stays 0.
-        return mean - old_mean, np.maximum(noise, np.finfo(float).tiny)
-
-    def _onsets(self, metric_at: int) -> list[str]:
-        """When the level of each segment changed, by panes as short as those of the period before:
-        they are kept from its begin until now."""
-        column = self.reading.plan.metric_column(metric_at)
-        starts = range(self.before_period.starts[0], self.period.end_ms, self.before_period.pane_ms)
-        scored, sums = (
-            self.reading.column(self.before_period.window_at, starts, column_at)
-            for column_at in (column, column + 1)
-        )
-        return [timestamp_text(starts[index]) for index in onsets(scored, sums)]
-
-
-def _estimates(rows: Rows, compared: _Compared, metric_at: int) -> list[Estimate]:
-    plan = compared.reading.plan
-    means, errors = (optional(values) for values in estimates(rows, plan, metric_at))
-    scored = rows[:, plan.metric_column(metric_at)].tolist()
-    columns = means, errors, scored, rows[:, 0].tolist()
-    return [Estimate(*row) for row in zip(*columns, strict=True)]
 
 
 def counts_from(reading: Reading, metric_at: int, grouping: str, begin_ms: int) -> str | None:
@@ -231,22 +291,6 @@ def counts_from(reading: Reading, metric_at: int, grouping: str, begin_ms: int) 
     coverage = reading.hour_sources.coverage
     first_ms = None if coverage is None else coverage.begins(metric_at, grouping)
     return timestamp_text(first_ms) if first_ms is not None and first_ms > begin_ms else None
-
-
-def _difference(now: float | None, before: float | None) -> float | None:
-    return None if now is None or before is None else now - before
-
-
-def _noise(now: Estimate, before: Estimate) -> float | None:
-    if now.stderr is None or before.stderr is None or before.mean is None:
-        return None
-    return hypot(now.stderr, before.stderr, DRIFT * before.mean)
-
-
-def is_wanted(segment: Segment, wanted: Mapping[str, Sequence[str]]) -> bool:
-    """Whether a segment passes the filters."""
-    names = dict(zip(("grouping", "segment"), segment, strict=True))
-    return all(name not in wanted or value in wanted[name] for name, value in names.items())
 
 
 Earlier: TypeAlias = Literal["day", "weeks"]
@@ -264,29 +308,67 @@ class Table:
     """Why there are no rows."""
 
 
+def recent_rows(reading: Reading, window: str, view: str, wanted: Query, beyond: float) -> Table:
+    """The rows of a window now and an hour before that pass the filters `wanted`."""
+    shown = [
+        rows for rows in reading.snapshot.windows if (rows.window, rows.view) == (window, view)
+    ]
+    if not shown or shown[0].end_ms is None:
+        return Table(None, (), (), None)
+    period, earlier = compared_periods(reading, window, shown[0].end_ms)
+    now = reading.selection.fold(shown[0].rows)
+    before = reading.selection.fold(
+        sum_panes(reading.snapshot, reading.views, earlier.window_at, earlier.starts)
+    )
+
+    def compare(metric_at: int) -> SegmentsCompared:
+        found = with_hourly_drift(now, before, reading.plan, metric_at)
+        if view != LIVE:
+            return found
+        rest = with_hourly_drift(now[:1] - now, before[:1] - before, reading.plan, metric_at)
+        return replace(found, rest=rest)
+
+    def onset_texts(metric_at: int) -> list[str]:
+        # By panes as short as those of the period before: they are kept from its begin until now.
+        column = reading.plan.metric_column(metric_at)
+        starts = range(earlier.starts[0], period.end_ms, earlier.pane_ms)
+        scored, sums = (
+            reading.column(earlier.window_at, starts, at) for at in (column, column + 1)
+        )
+        return [timestamp_text(starts[index]) for index in onsets(scored, sums)]
+
+    rows = _changes(reading, wanted, beyond, compare, earlier.starts[0], onset_texts)
+    return Table(period.stretch(), (earlier.stretch(),), tuple(rows), None)
+
+
 def usual_rows(
-    reading: Reading,
-    window: str,
-    wanted: Mapping[str, Sequence[str]],
-    against: Earlier,
-    beyond: float,
+    reading: Reading, window: str, wanted: Query, against: Earlier, beyond: float
 ) -> Table:
-    """The rows of the shown segments that pass the filters `wanted`.
+    """The rows of the last hours and the same hours before that pass the filters `wanted`.
 
     The last hours are the shortest of 1, 6 and 24 that are as long as the window, or 24.
     """
-    hours = _hours_of(reading, window)
+    hours, plan = _hours_of(reading, window), reading.plan
     found = [each for each in reading.usual.comparisons if each.window == f"{hours}h"]
-    periods = {} if not found else _periods(found[0], against, reading.plan.hour_ms)
+    periods = {} if not found else _periods(found[0], against, plan.hour_ms)
     if not periods:
         return Table(None, (), (), _nothing_yet(reading, against, hours))
     (comparison,) = found
-    compared = _UsualCompared(reading, comparison, list(periods.values()), against, beyond)
-    names = wanted.get("metric") or [metric.name for metric in reading.plan.metrics]
+    change_settings = reading.usual.change_settings
+    earlier = EarlierHours(
+        comparison.recent,
+        [*periods.values()],
+        plan,
+        change_settings,
+        np.array([change_settings.drift_of(metric.name) for metric in plan.metrics]),
+        of_days=against == "day",
+    )
+    compare = partial(earlier.of_metric, before=np.sum([*periods.values()], axis=0))
+    begin_ms = comparison.from_ms - max(periods)
     return Table(
         _stretch(comparison),
         tuple(_stretch(comparison, back_ms) for back_ms in periods),
-        tuple(row for name in dict.fromkeys(names) for row in compared.of_metric(name, wanted)),
+        tuple(_changes(reading, wanted, beyond, compare, begin_ms)),
         None,
     )
 
@@ -333,71 +415,3 @@ def _nothing_yet(reading: Reading, against: Earlier, hours: int) -> str:
     if (reading.snapshot.as_of_ms or 0) - plan.timing.settle_ms < known_ms:
         return f"{since}: there is something to compare with by {timestamp_text(known_ms)}."
     return f"{since}."
-
-
-class _UsualCompared:
-    """The last hours and their periods, (segments, metrics)."""
-
-    def __init__(
-        self,
-        reading: Reading,
-        comparison: BaselineComparison,
-        periods: Sequence[Floats],
-        against: Earlier,
-        beyond: float,
-    ) -> None:
-        self._reading, self._beyond = reading, beyond
-        self._rows, self._periods = comparison.recent, periods
-        back_ms = max(comparison.periods) if against == "weeks" else DAY * reading.plan.hour_ms
-        self._begin_ms = comparison.from_ms - back_ms
-        change_settings = reading.usual.change_settings
-        self._sides: WeekSides = sides_of(comparison.recent, periods, reading.plan)
-        drifts = np.array(
-            [change_settings.drift_of(metric.name) for metric in reading.plan.metrics]
-        )
-        made_of = MadeOf(len(periods), against == "day")
-        compared = weeks.compare(self._sides, made_of, change_settings, drifts)
-        self._noise = compared.error_ratio * np.abs(self._sides.baseline)
-
-    def of_metric(self, name: str, wanted: Mapping[str, Sequence[str]]) -> list[Change]:
-        """The rows of one metric."""
-        at, plan = metric_index(self._reading.plan, name), self._reading.plan
-        column, sides = plan.metric_column(at), self._sides
-        now = _usual_estimates(self._rows, column, sides.score[:, at], sides.stderr[:, at])
-        sums = np.sum(self._periods, axis=0)
-        before = _usual_estimates(sums, column, sides.baseline[:, at], sides.baseline_stderr[:, at])
-        differences = optional(sides.score[:, at] - sides.baseline[:, at])
-        noises = optional(self._noise[:, at])
-        direction = plan.metrics[at].direction
-        return [
-            Change(
-                name,
-                *segment,
-                now=now[index],
-                before=before[index],
-                difference=differences[index],
-                noise=noises[index],
-                verdict=verdict(
-                    now[index],
-                    before[index],
-                    self._size(differences[index], noises[index]),
-                    direction,
-                ),
-                since=None,
-                counts_from=counts_from(self._reading, at, segment[0], self._begin_ms),
-            )
-            for index, segment in enumerate(self._reading.selection.segments)
-            if is_wanted(segment, wanted)
-        ]
-
-    def _size(self, difference: float | None, noise: float | None) -> tuple[float, float]:
-        if difference is None or noise is None:
-            return 0.0, 0.0
-        size = difference / (self._beyond * max(noise, np.finfo(float).tiny))
-        return size, size
-
-
-def _usual_estimates(rows: Floats, column: int, means: Floats, errors: Floats) -> list[Estimate]:
-    scored, impressions = (np.rint(rows[:, at]).astype(int).tolist() for at in (column, 0))
-    columns = optional(means), optional(errors), scored, impressions
-    return [Estimate(*row) for row in zip(*columns, strict=True)]

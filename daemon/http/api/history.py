@@ -5,7 +5,7 @@ The two periods that are compared: a window now, and one an hour before.
 The hourly scores that are kept for weeks: one row for each hour, segment and metric.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,7 +18,7 @@ from ...lane import Rows
 from ...panes import HOUR_MS, Window, pane_start
 from ...plan import Plan
 from ...views import COUNTS_CELL, Segment, estimates, kept_from, optional, pane_starts
-from .parameters import BadRequest
+from .parameters import BadRequest, Query, requested
 
 
 class Pane(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -207,14 +207,12 @@ class Span:
     to_ms: int
 
 
-def hours(
-    reading: Reading, wanted: Mapping[str, Sequence[str]], from_: str | None, to: str | None
-) -> Hours:
+def hours(reading: Reading, wanted: Query, from_: str | None, to: str | None) -> Hours:
     """The hours of the shown segments that pass the filters `wanted` (name → allowed values).
     Raises BadRequest."""
     plan, as_of_ms = reading.plan, reading.snapshot.as_of_ms
     kept = reading.hour_sources.starts
-    chosen = _chosen(reading, wanted)
+    chosen = requested(reading.selection.segments, wanted)
     if as_of_ms is None or not kept or not chosen:
         return Hours(
             plan.hour_ms // 1000,
@@ -279,18 +277,12 @@ def _instant(name: str, value: str) -> int:
     return time_ms
 
 
-def _chosen(reading: Reading, wanted: Mapping[str, Sequence[str]]) -> list[int]:
-    """The rows of the selection that pass the filters."""
-    return [
-        index
-        for index, (grouping, segment) in enumerate(reading.selection.segments)
-        if grouping in wanted.get("grouping", (grouping,))
-        and segment in wanted.get("segment", (segment,))
-    ]
-
-
 def _rows(
-    reading: Reading, start: int, names: Sequence[str], chosen: Collection[int], complete: bool
+    reading: Reading,
+    start: int,
+    names: Sequence[str],
+    chosen: Sequence[tuple[int, Segment]],
+    complete: bool,
 ) -> Iterator[HourScore]:
     at, plan = timestamp_text(start), reading.plan
     rows = _summed(reading, start)
@@ -300,10 +292,9 @@ def _rows(
         metric_at = metric_index(plan, name)
         means, errors = (optional(values) for values in estimates(rows, plan, metric_at))
         scored = rows[:, plan.metric_column(metric_at)].tolist()
-        for index in chosen:
+        for index, segment in chosen:
             impressions = int(rows[index, 0])
             if impressions:
-                segment = reading.selection.segments[index]
                 filled = bool(cells[line_of[segment[0]], 1 + metric_at])
                 yield HourScore(
                     at,

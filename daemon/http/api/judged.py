@@ -10,35 +10,31 @@ The arithmetic is that of the alert rules.
 The dated files of each lane: of judgements, and of classes of queries.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, Literal, TypeAlias
 
 import msgspec
 import numpy as np
 
-from relevanced.metrics import Floats
-
-from ...changes import MadeOf, settings, weeks
+from ...changes import settings
 from ...events import timestamp_text
 from ...exporter import (
     IMPRESSIONS,
-    BaselineComparison,
     JudgedScores,
     Reading,
     first_of_window,
     judged_shares,
-    sides_of,
 )
 from ...judgements import NOTHING_READ, IndexEntry
 from ...views import LaneFiles, Segment, WindowRows, classes_by_attribute, estimates, optional
-from .compared import Estimate, Verdict, is_wanted, verdict
+from .compared import EarlierHours, Estimate, Verdict, wanted_metrics
 from .history import Pane, kept_starts, metric_index, panes_of, window_index
+from .parameters import Query, requested
 
 JUDGED_PATH: Final = "/api/v1/judged"
 CLASSES_PATH: Final = "/api/v1/classes"
 BEYOND: Final = abs(settings.DROPPED_HOUR)
 """A change beyond so many standard errors is called."""
-Query: TypeAlias = Mapping[str, Sequence[str]]
 Unit: TypeAlias = Literal["week", "day", "hour"]
 _UNITS: Final[Mapping[str, Unit]] = {
     "week": "week",
@@ -70,69 +66,30 @@ class JudgedChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How many weeks, days or hours."""
 
 
-def requested(found: JudgedScores, wanted: Query) -> list[tuple[int, Segment]]:
-    """(row, segment) of the segments that pass the filters."""
-    return [pair for pair in enumerate(found.segments) if is_wanted(pair[1], wanted)]
-
-
-def named_metrics(found: JudgedScores, wanted: Query) -> list[tuple[int, str]]:
-    """(index, name) of the judged metrics that pass the filters."""
-    names = wanted.get("judged_metric") or [metric.name for metric in found.plan.metrics]
-    return [(metric_index(found.plan, name), name) for name in dict.fromkeys(names)]
-
-
 def judged_changes(reading: Reading, found: JudgedScores, wanted: Query) -> Iterator[JudgedChange]:
     """The rows of the shown segments that pass the filters `wanted`."""
-    for comparison in found.comparisons:
-        if comparison.periods:
-            yield from _of_comparison(reading, found, comparison, wanted)
-
-
-def _of_comparison(
-    reading: Reading, found: JudgedScores, comparison: BaselineComparison, wanted: Query
-) -> Iterator[JudgedChange]:
     plan, change_settings = found.plan, reading.usual.change_settings
-    periods = [*comparison.periods.values()]
-    sides = sides_of(comparison.recent, periods, plan)
     drifts = np.full(len(plan.metrics), change_settings.drift_ratio)
-    made_of = MadeOf(len(periods), comparison.unit != "week")
-    compared = weeks.compare(sides, made_of, change_settings, drifts)
-    noises = compared.error_ratio * np.abs(sides.baseline)
-    columns = sides.score, sides.stderr, sides.baseline, sides.baseline_stderr, noises
-    usual = np.mean(periods, axis=0)
-    for index, name in named_metrics(found, wanted):
-        column, direction = plan.metric_column(index), plan.metrics[index].direction
-        for row, (grouping, segment) in requested(found, wanted):
-            mean, stderr, before, before_stderr, noise = optional(
-                np.array([values[row, index] for values in columns])
-            )
-            now = _estimate(mean, stderr, comparison.recent[row], column)
-            then = _estimate(before, before_stderr, usual[row], column)
-            difference = None if mean is None or before is None else mean - before
-            size = _size(difference, noise)
-            yield JudgedChange(
-                judged_metric=name,
-                grouping=grouping,
-                segment=segment,
-                window=comparison.window,
-                now=now,
-                before=then,
-                difference=difference,
-                noise=noise,
-                verdict=verdict(now, then, (size, size), direction),
-                unit=_UNITS[comparison.unit],
-                periods=len(periods),
-            )
-
-
-def _estimate(mean: float | None, stderr: float | None, row: Floats, column: int) -> Estimate:
-    return Estimate(mean, stderr, round(float(row[column])), round(float(row[IMPRESSIONS])))
-
-
-def _size(difference: float | None, noise: float | None) -> float:
-    if difference is None or noise is None:
-        return 0.0
-    return difference / (BEYOND * max(noise, float(np.finfo(float).tiny)))
+    for comparison in found.comparisons:
+        if not comparison.periods:
+            continue
+        periods, is_weeks = [*comparison.periods.values()], comparison.unit == "week"
+        earlier = EarlierHours(
+            comparison.recent, periods, plan, change_settings, drifts, of_days=not is_weeks
+        )
+        usual = np.mean(periods, axis=0)
+        for at in wanted_metrics(plan, wanted.get("judged_metric", ())):
+            metric = plan.metrics[at]
+            rows = earlier.of_metric(at, usual).compared(BEYOND, metric.direction)
+            for row, segment in requested(found.segments, wanted):
+                yield JudgedChange(
+                    metric.name,
+                    *segment,
+                    comparison.window,
+                    **rows[row]._asdict(),
+                    unit=_UNITS[comparison.unit],
+                    periods=len(periods),
+                )
 
 
 class DatedFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -349,12 +306,12 @@ def _of_window(found: JudgedScores, window: WindowRows, wanted: Query) -> Iterat
     first_ms = first_of_window(found, window)
     since = timestamp_text(first_ms) if first_ms > window.first_ms else None
     shares = optional(judged_shares(window.rows))
-    for index, name in named_metrics(found, wanted):
+    for index in wanted_metrics(found.plan, wanted.get("judged_metric", ())):
         means, errors = (optional(values) for values in estimates(window.rows, found.plan, index))
         scored = window.rows[:, found.plan.metric_column(index)].tolist()
-        for row, (grouping, segment) in requested(found, wanted):
+        for row, (grouping, segment) in requested(found.segments, wanted):
             yield JudgedScore(
-                judged_metric=name,
+                judged_metric=found.plan.metrics[index].name,
                 grouping=grouping,
                 segment=segment,
                 window=window.window,

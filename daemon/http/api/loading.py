@@ -12,9 +12,9 @@ from ...errors import Unavailable
 from ...exporter import WindowOf, packed_markers, unpacked
 from ...views import missing_window, of_hours, window_of
 from .markers import is_same, posted, span
-from .parameters import BadRequest
+from .parameters import BadRequest, Query
 from .queries import asked, check_missing
-from .route import Query, RequestContext
+from .route import RequestContext
 
 MARKERS_PATH: Final = "/api/v1/markers"
 

@@ -12,16 +12,12 @@ import msgspec
 
 from ...changes import KINDS, MOST_CHARACTERS, Kind, Marker, MarkerReach
 from ...events import InvalidField, timestamp_ms, timestamp_text
-from .parameters import BadRequest, QueryParameter
+from .parameters import BadRequest, Query
 
 MOST_BYTES: Final = 8_192
 """Most bytes of a posted body."""
 AHEAD_MS: Final = 366 * 86_400_000
 """How far ahead a marker may lie."""
-SPAN: Final = (
-    QueryParameter("from", "Markers from this time on, such as 2026-11-20T12:00:00Z."),
-    QueryParameter("to", "Markers before this time."),
-)
 _KEYS: Final = ("id", "at", "until", "kind", "text", "scope")
 _SCOPE_KEYS: Final = ("metric", "grouping", "segment")
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
@@ -124,7 +120,7 @@ def is_same(marker: Marker, stored: Marker, says_when: bool) -> bool:
     return (marker if says_when else replace(marker, at_ms=stored.at_ms)) == stored
 
 
-def span(query: Mapping[str, Sequence[str]]) -> tuple[float, float]:
+def span(query: Query) -> tuple[float, float]:
     """The times `from` and `to` in ms, everything by default. Raises BadRequest."""
     values = {name: given[0] for name, given in query.items()}
     from_ms, to_ms = _time(values, "from"), _time(values, "to")

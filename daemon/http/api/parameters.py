@@ -11,7 +11,7 @@ The segments of each grouping.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -19,8 +19,10 @@ from ...events import timestamp_text
 from ...experiments import Spec
 from ...exporter import Reading
 from ...plan import Plan
-from ...views import LaneView, busiest_rows, csv_text
+from ...views import LaneView, Segment, busiest_rows, csv_text
 
+Query: TypeAlias = Mapping[str, Sequence[str]]
+"""Parameter → its values, those of filters among them."""
 LISTED_VALUES: Final = 20
 """Most allowed values that an error message lists."""
 
@@ -80,6 +82,16 @@ def read_query(
         if not values and parameter.default is not None:
             values_of[parameter.name] = [parameter.default]
     return values_of
+
+
+def requested(segments: Sequence[Segment], wanted: Query) -> list[tuple[int, Segment]]:
+    """(row, segment) of the segments that pass the filters."""
+    return [
+        (row, (grouping, segment))
+        for row, (grouping, segment) in enumerate(segments)
+        if grouping in wanted.get("grouping", (grouping,))
+        and segment in wanted.get("segment", (segment,))
+    ]
 
 
 def whole_number(name: str, text: str, most: int) -> int:

@@ -8,7 +8,7 @@ from `queries.min_users` users on, and hashed queries stay hashes.
 
 import math
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 from zlib import crc32
@@ -37,7 +37,7 @@ from ...queries import (
     without_segment,
 )
 from ...views import NOW, WINDOWS, QueryWindow, columns_of
-from .parameters import BadRequest
+from .parameters import BadRequest, Query
 from .query_lists import (
     GAINED,
     IMPRESSIONS,
@@ -103,7 +103,7 @@ class QueryRequest:
     cursor: Cursor | None
 
 
-def asked(plan: Plan, query: Mapping[str, Sequence[str]]) -> QueryRequest:
+def asked(plan: Plan, query: Query) -> QueryRequest:
     """What the parameters ask for. Raises BadRequest for a list that there cannot be, with the
     setting to change."""
     given = {name: values[0] for name, values in query.items()}

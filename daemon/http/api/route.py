@@ -7,7 +7,7 @@ import gzip
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -19,10 +19,8 @@ from ...views import QueryWindow
 from . import parameters
 from .health import Role
 from .markers import MarkerRules
-from .parameters import BadRequest, QueryParameter, read_query, table_text
+from .parameters import BadRequest, Query, QueryParameter, read_query, table_text
 from .query_lists import QueryTables
-
-Query: TypeAlias = Mapping[str, Sequence[str]]
 
 
 @dataclass(frozen=True)

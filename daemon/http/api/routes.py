@@ -34,7 +34,16 @@ from .loading import (
     set_marker,
 )
 from .markers import MarkerAnswer, MarkerPosted, Markers, Removed, shown
-from .parameters import BadRequest, Index, Listed, QueryParameter, Segments, segments, whole_number
+from .parameters import (
+    BadRequest,
+    Query,
+    Index,
+    Listed,
+    QueryParameter,
+    Segments,
+    segments,
+    whole_number,
+)
 from .queries import (
     ALLOWED_ORDERS,
     DETAIL_PATH,
@@ -52,7 +61,7 @@ from .queries import (
 )
 from .query_lists import Found
 from .query_rows import Queries, QueryDetail, QueryHour, QueryRow
-from .route import ERRORS_AT_ANY_TIME, Query, RequestContext, Route
+from .route import ERRORS_AT_ANY_TIME, RequestContext, Route
 from .stories import AGAINST, Changes, changes
 
 
@@ -68,13 +77,11 @@ def _windows(plan: Plan) -> tuple[str, ...]:
     return tuple(window.name for window in plan.timing.windows)
 
 
-def _groupings(plan: Plan) -> tuple[str, ...]:
-    return plan.grouping_names
-
-
 # A segment may have any name: segments come and go with traffic.
 _SEGMENTS: Final = (
-    QueryParameter("grouping", "Only this grouping.", repeatable=True, one_of=_groupings),
+    QueryParameter(
+        "grouping", "Only this grouping.", repeatable=True, one_of=lambda plan: plan.grouping_names
+    ),
     QueryParameter("segment", "Only segments with this name.", repeatable=True),
 )
 _FILTERS: Final = (
@@ -85,7 +92,9 @@ _PANES: Final = (
     QueryParameter(
         "window", "The window whose panes are returned.", required=True, one_of=_windows
     ),
-    QueryParameter("grouping", "The grouping.", default=ALL, one_of=_groupings),
+    QueryParameter(
+        "grouping", "The grouping.", default=ALL, one_of=lambda plan: plan.grouping_names
+    ),
     QueryParameter("segment", "The segment.", default=ALL),
 )
 _HOURS: Final = QueryParameter(
@@ -140,10 +149,6 @@ def _shown(context: RequestContext, query: Query) -> tuple[Segment, str]:
     return (grouping, segment), window
 
 
-def _judged(context: RequestContext, query: Query) -> Judged:
-    return judged(context.reading, query)
-
-
 def _judged_history(context: RequestContext, query: Query) -> JudgedHistory:
     return judged_history(context.reading, query["judged_metric"][0], *_shown(context, query))
 
@@ -152,10 +157,6 @@ def _changes(context: RequestContext, query: Query) -> Changes:
     (window,), (view,) = query["window"], query["view"]
     against = AGAINST[AGAINST.index(query["against"][0])]
     return changes(context.reading, window, view, query, against)
-
-
-def _buckets(context: RequestContext, query: Query) -> Buckets:
-    return buckets(context.reading, query["experiment"][0])
 
 
 def _over_time(context: RequestContext, query: Query) -> OverTime:
@@ -252,7 +253,7 @@ ROUTES: Final = (
             ),
         ),
         Judged,
-        _judged,
+        lambda context, query: judged(context.reading, query),
         table=("scores", JudgedScore),
     ),
     Route(
@@ -321,7 +322,7 @@ ROUTES: Final = (
         "The tallies of an experiment in 64 buckets of users: what its statements are made of.",
         (_EXPERIMENT,),
         Buckets,
-        _buckets,
+        lambda context, query: buckets(context.reading, query["experiment"][0]),
         table=("rows", Bucket),
     ),
     Route(

@@ -297,7 +297,7 @@ def example_of(name: str, field: str, value: Mapping[str, Any], schemas: Mapping
     try:
         return _by_type(value, schemas)
     except KeyError as error:
-        raise LookupError(f"{name}.{field}: has no entry in field_texts.EXAMPLES") from error
+        raise LookupError(f"{name}.{field}: has no entry in schemas.EXAMPLES") from error
 
 
 def _by_type(value: Mapping[str, Any], schemas: Mapping[str, Any]) -> Any:

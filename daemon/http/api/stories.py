@@ -31,7 +31,7 @@ from ...changes import (
 from ...events import timestamp_text
 from ...exporter import Detection, Reading
 from ...views import SETTLED
-from .compared import FALSE_CALLS, Change, Estimate, Table, Verdict, compared_rows, usual_rows
+from .compared import FALSE_CALLS, Change, Estimate, Verdict, recent_rows, usual_rows
 from .history import Stretch
 from .markers import (
     Another,
@@ -47,7 +47,7 @@ from .markers import (
     Tone,
     shown,
 )
-from .parameters import BadRequest
+from .parameters import BadRequest, Query
 
 Marks: TypeAlias = tuple[Marker, ...]
 
@@ -381,7 +381,7 @@ def changes(
     reading: Reading,
     window: str,
     view: str,
-    wanted: Mapping[str, Sequence[str]],
+    wanted: Query,
     against: Against = "worst",
 ) -> Changes:
     """The changes of the shown segments that pass the filters `wanted` (name → allowed values).
@@ -395,7 +395,7 @@ def changes(
             raise BadRequest(400, f"view={view}: {rule}")
         table = usual_rows(reading, window, wanted, against, beyond)
     else:
-        table = _recent_rows(reading, window, view, wanted, beyond)
+        table = recent_rows(reading, window, view, wanted, beyond)
     voiced = in_one_voice if against == "worst" else without_shared
     table = replace(table, rows=voiced(table.rows, judged))
     return Changes(
@@ -416,10 +416,3 @@ def changes(
         closed=closed,
         standing=standing,
     )
-
-
-def _recent_rows(
-    reading: Reading, window: str, view: str, wanted: Mapping[str, Sequence[str]], beyond: float
-) -> Table:
-    now, before, rows = compared_rows(reading, window, view, wanted, beyond)
-    return Table(now, () if before is None else (before,), rows, None)

@@ -149,7 +149,7 @@ def test_every_property_has_a_description_a_type_and_a_valid_example() -> None:
     for name, schema in DOCUMENT["components"]["schemas"].items():
         for field, value in schema["properties"].items():
             where = f"{name}.{field}"
-            assert value.get("description"), f"{where}: needs a docstring, or a text in field_texts"
+            assert value.get("description"), f"{where}: needs a docstring, or a text in schemas"
             assert value.keys() & {"type", "enum", "anyOf", "$ref"}, where
             (example,) = value["examples"]
             faults = [*Draft202012Validator(value | components).iter_errors(example)]
