@@ -13,17 +13,6 @@ from tests.page.browser import Page
 from tests.page.served import FULL, HOSTILE, Daemon, api, text, three_states
 
 CHANGES: Final = "*/api/v1/changes*"
-NEW: Final = (
-    "settled_until",
-    "headline",
-    "open",
-    "closed",
-    "standing",
-    "noticeable",
-    "against",
-    "periods",
-    "remark",
-)
 TEXT: Final = "RR@10 of country DE fell from 0.55 to 0.19 at 11:34, not recovered."
 HEADLINE: Final = {
     "tone": "worse",
@@ -259,19 +248,6 @@ async def test_elsewhere_the_page_says_whose_times_are_utc(page: Page, daemon: D
     await page.call("Page.reload")
     await page.until("document.querySelector('#open li p').innerText.startsWith('Since 20:34')")
     assert "has times in UTC, all others are of your time zone" in await text(page, "#basis")
-
-
-async def test_a_daemon_that_knows_nothing_of_open_changes_breaks_nothing(
-    page: Page, daemon: Daemon
-) -> None:
-    await page.alter(
-        CHANGES, lambda answer: {name: answer[name] for name in answer if name not in NEW}
-    )
-    await page.open(daemon.url)
-    await page.until(FULL)
-    assert await text(page, "#headline") == "This daemon does not say what has changed"
-    assert await page.value("document.querySelector('#open').hidden")
-    assert await text(page, "#link") == "up to date"
 
 
 async def test_an_open_change_leads_to_its_chart_where_its_onset_is_marked(

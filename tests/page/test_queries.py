@@ -10,7 +10,7 @@ from relevanced.daemon.tools.demonstration import BROKEN_QUERIES
 from tests.daemon.http.test_queries import DAY, HOUR_MS, START_MS
 from tests.page.browser import Page
 from tests.page.queries_site import BROKEN, DEMO_SETTINGS, broken_site, demo_lane, serving, stored
-from tests.page.served import HOSTILE, Daemon, api, text
+from tests.page.served import HOSTILE, api, text
 
 LIST: Final = "*/api/v1/queries?*"
 NAMES: Final = "[...document.querySelectorAll('#queries button.query')].map(one => one.innerText)"
@@ -308,16 +308,6 @@ async def test_failure_to_read_queries_leaves_the_rest_of_the_page(page: Page) -
         daemon.server.queries = store
         await page.until(f"{NAMES}.length > 3")
         page.complaints = [one for one in page.complaints if "503" not in one]
-
-
-async def test_daemon_that_knows_no_queries_shows_no_table(page: Page, daemon: Daemon) -> None:
-    def older(answer: dict[str, Any]) -> dict[str, Any]:
-        return {name: value for name, value in answer.items() if name != "queries"}
-
-    await page.alter("*/api/v1/health", older)
-    await page.open(daemon.url)
-    await page.until("document.querySelectorAll('#movers tbody tr').length > 1")
-    assert await page.value("document.querySelector('#queries').hidden")
 
 
 @pytest.mark.parametrize(("segment", "least"), [("all&segment=all", 5), ("country&segment=DE", 4)])

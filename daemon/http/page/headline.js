@@ -3,13 +3,9 @@
 import { $, element, setText, visible } from "./dom.js";
 import { basis, early, time } from "./words.js";
 
-const UNKNOWN = { tone: "", text: "This daemon does not say what has changed", detail: "", change: null };
-
-export const headlineOf = ({ headline }) => headline ?? UNKNOWN;
-
 // The change that the headline tells, if there is one.
 export const headlineChange = ({ headline, open, standing }) =>
-  [...open, ...standing].find((one) => one.id === headline?.change) ?? null;
+  [...open, ...standing].find((one) => one.id === headline.change) ?? null;
 
 // A text that leads to the chart of a metric, of feedback or judged, and segment; plain where it leads nowhere.
 function leading(node, text, target) {
@@ -28,7 +24,7 @@ function leading(node, text, target) {
 // What is said first: a fall that only the live view calls, while no change is open; else what the
 // daemon says. Never that search is good while a fall is called.
 function first(found) {
-  const { text, tone, detail } = headlineOf(found.settled);
+  const { text, tone, detail } = found.settled.headline;
   const fresh = early(found.live, found.settled);
   if (!fresh) return { text, tone, second: detail, target: headlineChange(found.settled) };
   const until = found.settled.settled_until;

@@ -3,7 +3,7 @@
 import { select, selection } from "./address.js";
 import { Chart } from "./charts.js";
 import { $, element, keyed, setText, shape, visible } from "./dom.js";
-import { headlineChange, headlineOf, showHeadline } from "./headline.js";
+import { headlineChange, showHeadline } from "./headline.js";
 import { sharedWith, showOpen } from "./open.js";
 import { SPANS } from "./hours.js";
 import { JudgedPanel } from "./judgedpanel.js";
@@ -23,7 +23,7 @@ const charts = new Map();
 const hourly = new Chart("an hour", "hour by hour");
 const queries = new QueryPanel();
 const judged = new JudgedPanel();
-const state = { health: null, paths: [], failures: 0, lostSince: null, headlined: undefined, unsettled: false, round: 0, timer: null, rows: FIRST_ROWS };
+const state = { health: null, failures: 0, lostSince: null, headlined: undefined, unsettled: false, round: 0, timer: null, rows: FIRST_ROWS };
 
 // ---- display ----
 
@@ -52,7 +52,7 @@ function showScores(health, at, found) {
   const { shown } = found;
   const shared = (change) => (change.verdict === "diluted" ? sharedWith(found.settled, change) : "");
   showHeadline(at, found, health.runbook);
-  showOpen($("open"), found.settled, headlineOf(found.settled));
+  showOpen($("open"), found.settled, found.settled.headline);
   showSegments($("movers").querySelector("tbody"), shown.changes, shown.beyond, found.segment, state.rows, shared);
   const more = shown.changes.length - FIRST_ROWS;
   $("more").hidden = more <= 0;
@@ -126,10 +126,9 @@ function showNothing(health) {
 
 async function update(round) {
   const health = await ask("health");
-  if (!state.paths.length) state.paths = Object.keys((await ask("openapi.json")).paths);
   const served = health.scores === "served";
   let at = served ? selection(health, state) : null;
-  let found = served && health.as_of ? await requestAll(health, at, state.paths) : null;
+  let found = served && health.as_of ? await requestAll(health, at) : null;
   if (found) {
     const headlined = headlineChange(found.settled);
     state.headlined = headlined?.judged ? undefined : headlined?.metric;
@@ -137,7 +136,7 @@ async function update(round) {
     const now = selection(health, state);
     if (now.metric !== at.metric || now.view !== at.view) {
       at = now;
-      found = await requestAll(health, at, state.paths);
+      found = await requestAll(health, at);
     }
   }
   if (round !== state.round) return;

@@ -22,8 +22,6 @@ export class QueryPanel {
       return;
     }
     $("queries").hidden = false;
-    // An older daemon does not know queries.
-    if (health.queries === undefined) $("queries").hidden = true;
     if (!health.queries) return showOff();
     const want = wanted(health, at, found);
     this.now = { want, asOf: health.as_of, settled: found.settled.settled_until ?? health.as_of };

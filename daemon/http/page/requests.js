@@ -24,9 +24,6 @@ export async function ask(path, parameters = [], patience = PATIENCE_MS) {
 
 const pairs = ({ grouping, segment }) => [["grouping", grouping], ["segment", segment]];
 
-// An older daemon does not know some of these.
-const complete = (changes) => ({ headline: null, settled_until: null, periods: [], remark: null, open: [], closed: [], standing: [], ...changes });
-
 // What the headline tells, else the segment with the strongest call in either view: shown until the user selects one.
 function mostMoved(settled, live) {
   const change = headlineChange(settled) ?? settled.open[0];
@@ -47,19 +44,16 @@ async function hoursOf(at, whose, asOf, hours) {
   return found;
 }
 
-// What was released or planned. An older daemon does not know the path.
-async function markersSince(asOf, hours, paths) {
-  if (!paths.includes("/api/v1/markers")) return [];
+// What was released or planned.
+async function markersSince(asOf, hours) {
   const from = new Date(Date.parse(asOf) - hours * 3600000).toISOString();
   return (await ask("markers", [["from", from]])).markers;
 }
 
-export async function requestAll(health, at, paths) {
-  // An older daemon does not know the parameter.
-  const against = at.against === "worst" ? [] : [["against", at.against]];
-  const compared = async (view, more) => complete(await ask("changes", [["window", at.window], ["view", view], ["metric", at.metric], ...more]));
+export async function requestAll(health, at) {
+  const compared = (view, against) => ask("changes", [["window", at.window], ["view", view], ["metric", at.metric], ["against", against]]);
   const [settled, live, listed, table] = await Promise.all([
-    compared("settled", []), compared("live", []), ask("segments"), against.length ? compared(at.view, against) : null]);
+    compared("settled", "worst"), compared("live", "worst"), ask("segments"), at.against === "worst" ? null : compared(at.view, at.against)]);
   const shown = table ?? (at.view === "live" ? live : settled);
   const segment = at.segment ?? mostMoved(settled, live);
   const exists = listed.groupings.some((one) => one.grouping === segment.grouping && one.segments.some((listedOne) => listedOne.segment === segment.segment));
@@ -67,16 +61,16 @@ export async function requestAll(health, at, paths) {
   const groupings = listed.groupings.map((one) => one.grouping).filter((name) => /^experiment:[^,]*$/.test(name));
   const change = openOn(settled, at.metric, segment);
   const hours = hoursOfSpan(at.span, change, health.as_of);
-  const inHours = (whose) => (exists && paths.includes("/api/v1/hours") ? hoursOf(at, whose, health.as_of, hours) : null);
+  const inHours = (whose) => (exists ? hoursOf(at, whose, health.as_of, hours) : null);
   const [metrics, own, whole, variants, experiments, ownHours, wholeHours, markers] = await Promise.all([
-    ask("changes", [["window", at.window], ["view", at.view], ...pairs(segment), ...against]),
+    ask("changes", [["window", at.window], ["view", at.view], ...pairs(segment), ["against", at.against]]),
     Promise.all(exists ? health.windows.map((one) => of(segment, one)) : []),
     Promise.all(exists && !isWhole(segment) ? health.windows.map((one) => of(WHOLE, one)) : []),
     Promise.all(groupings.map(async (grouping) => ({ grouping, scores: (await ask("scores", [["grouping", grouping], ["window", at.window], ["view", at.view]])).scores }))),
-    paths.includes("/api/v1/experiments") ? ask("experiments") : { experiments: [] },
+    ask("experiments"),
     inHours(segment),
     isWhole(segment) ? null : inHours(WHOLE),
-    markersSince(health.as_of, Math.max(hours, LEAST_MARKER_HOURS), paths),
+    markersSince(health.as_of, Math.max(hours, LEAST_MARKER_HOURS)),
   ]);
   const byHour = ownHours && { span: hours, own: asHistory(ownHours), whole: wholeHours && asHistory(wholeHours) };
   return { settled, live, shown, segment, exists, change, metrics, own, whole, byHour, markers, variants, experiments: experiments.experiments };
