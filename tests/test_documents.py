@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from deploy import query_examples
 from relevanced.daemon.commands.cli import cli
 from relevanced.daemon.config import SETTINGS
-from relevanced.daemon.telemetry import BY_NAME
+from relevanced.daemon.telemetry import FAMILIES
 from tests.bench import findings, results
 from tests.deploy.commands import parsed, served_paths
 from tests.test_layout import project_files
@@ -202,7 +202,7 @@ def test_flags_exist() -> None:
 def test_series_exist() -> None:
     """`…` stands for any part of a name."""
     named = {(name, series) for name, line in code() for series in SERIES.findall(line)}
-    existing = {f"{name}{end}" for name in BY_NAME for end in ("", "_sum", "_count", "_bucket")}
+    existing = {f"{name}{end}" for name in FAMILIES for end in ("", "_sum", "_count", "_bucket")}
     assert len(named) > 40
     for name, series in named:
         pattern = re.compile(re.escape(series).replace("…", ".*"))

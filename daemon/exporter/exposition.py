@@ -1,7 +1,7 @@
 """Scores as text: the series of all the traffic in the Prometheus text format and in OpenMetrics.
 Pure.
 
-The families come from `telemetry.families`, the one table of their names. The labels of a
+The families come from `telemetry`, the one table of their names. The labels of a
 segment are formatted once and reused for all its samples, so that a sample costs one string.
 A text stays in chunks: joining or copying megabytes in one call would hold the interpreter, and
 with it the event loop. Without those copies rendering took half the time.
@@ -25,12 +25,21 @@ from ..events import DROP_REASONS, REJECTION_REASONS, SKIP_REASONS
 from ..experiments import NOTHING, Findings
 from ..lane import FEEDBACK_OUTCOMES, IMPRESSION_OUTCOMES, Rows, topic_and_reason
 from ..plan import COUNT_COLUMNS, WEIGHT_UNIT, Plan, Surfaces
-from ..telemetry import BASELINE, RECENT, Family, PeriodFamilies, families, process_families
+from ..telemetry import FAMILIES, Family
 from ..views import VIEWS, Counters, Selection, Snapshot, estimates, list_lengths
 from . import judged, sample_series
 from .baselines import BaselineComparison
 from .detector import Detection, FoundChanges
-from .judged import Bodies, JudgedScores, add, add_defined, add_lines, add_scores, of_periods
+from .judged import (
+    BASELINE,
+    Bodies,
+    JudgedScores,
+    add,
+    add_defined,
+    add_lines,
+    add_scores,
+    of_periods,
+)
 from .sample_series import escape, experiment_samples, label_names, segment_labels
 
 Chunks: TypeAlias = tuple[bytes, ...]
@@ -55,36 +64,31 @@ def gathered(chunks: Iterable[bytes], long: int = LONG_BYTES) -> Chunks:
     return tuple(into)
 
 
-SHOWN_COUNTS: Final = COUNT_COLUMNS[: COUNT_COLUMNS.index("items_listed")]
-"""The counts that every window shows: the lengths of lists are shown beside their baseline only."""
-COUNT_GAUGES: Final = (
-    families.IMPRESSIONS,
-    families.IMPRESSIONS_WITH_FEEDBACK,
-    families.ZERO_RESULT_IMPRESSIONS,
-    families.FEEDBACK,
+SHOWN_COUNTS: Final = (
+    "impressions",
+    "impressions_with_feedback",
+    "zero_result_impressions",
+    "feedback",
 )
-"""The gauge of each of `SHOWN_COUNTS`."""
-COUNT_COUNTERS: Final = (
-    families.SETTLED_IMPRESSIONS,
-    families.SETTLED_IMPRESSIONS_WITH_FEEDBACK,
-    families.SETTLED_ZERO_RESULT_IMPRESSIONS,
-    families.SETTLED_FEEDBACK,
-)
-"""The counter of each of `SHOWN_COUNTS`."""
-assert len(COUNT_GAUGES) == len(COUNT_COUNTERS) == len(SHOWN_COUNTS)
+"""How families call the first of `COUNT_COLUMNS`, which every window shows: the lengths of lists
+are shown beside their baseline only."""
+assert len(SHOWN_COUNTS) == COUNT_COLUMNS.index("items_listed")
 FAMILY_OF_COUNT: Final[Mapping[str, tuple[Family, tuple[str, ...]]]] = {
-    "events": (families.EVENTS, ("impression", "feedback")),
-    "rejected": (families.REJECTED_EVENTS, (*REJECTION_REASONS, *SKIP_REASONS)),
-    "dropped_values": (families.DROPPED_ATTRIBUTE_VALUES, DROP_REASONS),
-    "impression_outcomes": (families.IMPRESSION_OUTCOMES, IMPRESSION_OUTCOMES),
-    "feedback_outcomes": (families.FEEDBACK_OUTCOMES, FEEDBACK_OUTCOMES),
-    "experiment_overflow": (families.EXPERIMENT_OVERFLOW_IMPRESSIONS, ("experiment", "variant")),
-    "segment_overflow": (families.SEGMENT_OVERFLOW, ()),
-    "gap_records": (families.GAP_RECORDS, ()),
-    "ahead_events": (families.AHEAD_EVENTS, ()),
-    "replaced_logs": (families.REPLACED_LOGS, ()),
-    "judged_late": (families.JUDGED_IMPRESSIONS_LATE, ()),
-    "skipped": (families.SKIPPED_EVENTS, ()),
+    "events": (FAMILIES["relevanced_events_total"], ("impression", "feedback")),
+    "rejected": (FAMILIES["relevanced_rejected_events_total"], (*REJECTION_REASONS, *SKIP_REASONS)),
+    "dropped_values": (FAMILIES["relevanced_dropped_attribute_values_total"], DROP_REASONS),
+    "impression_outcomes": (FAMILIES["relevanced_impression_outcomes_total"], IMPRESSION_OUTCOMES),
+    "feedback_outcomes": (FAMILIES["relevanced_feedback_outcomes_total"], FEEDBACK_OUTCOMES),
+    "experiment_overflow": (
+        FAMILIES["relevanced_experiment_overflow_impressions_total"],
+        ("experiment", "variant"),
+    ),
+    "segment_overflow": (FAMILIES["relevanced_segment_overflow_total"], ()),
+    "gap_records": (FAMILIES["relevanced_gap_records_total"], ()),
+    "ahead_events": (FAMILIES["relevanced_ahead_events_total"], ()),
+    "replaced_logs": (FAMILIES["relevanced_replaced_logs_total"], ()),
+    "judged_late": (FAMILIES["relevanced_judged_impressions_late_total"], ()),
+    "skipped": (FAMILIES["relevanced_skipped_events_total"], ()),
 }
 """Family of stored counts → its family of series, and the label values that are exposed even at 0.
 
@@ -130,11 +134,18 @@ def render_compared(
     labels = _segment_labels(gauges.segments, plan)
     for comparison in comparisons:
         tail = f',window="{comparison.window}"}} '
-        _add_period(bodies, RECENT, [comparison.recent], labels, tail, plan)
+        _add_period(bodies, "recent", [comparison.recent], labels, tail, plan)
         if comparison.periods:
             _add_period(bodies, BASELINE, [*comparison.periods.values()], labels, tail, plan)
         unit = f'{{window="{comparison.window}",unit="{comparison.unit}"}} '
-        add(bodies, families.BASELINE_PERIODS, "", [""], unit, [len(comparison.periods)])
+        add(
+            bodies,
+            FAMILIES["relevanced_baseline_periods"],
+            "",
+            [""],
+            unit,
+            [len(comparison.periods)],
+        )
     return _texts(bodies)
 
 
@@ -150,7 +161,7 @@ def render_design_effect(used: float, measured: float | None) -> Exposition:
     bodies: Bodies = {}
     of_kind = {"used": used} | ({} if measured is None else {"measured": measured})
     for kind, value in of_kind.items():
-        add(bodies, families.DESIGN_EFFECT, "", [""], f'{{kind="{kind}"}} ', [value])
+        add(bodies, FAMILIES["relevanced_design_effect"], "", [""], f'{{kind="{kind}"}} ', [value])
     return _texts(bodies)
 
 
@@ -174,7 +185,7 @@ def _segment_labels(segments: Sequence[tuple[str, str]], plan: Plan) -> list[str
 
 
 def _texts(bodies: Bodies) -> Exposition:
-    found = [(families.BY_NAME[name], body) for name, body in bodies.items() if body]
+    found = [(FAMILIES[name], body) for name, body in bodies.items() if body]
     return Exposition(
         text=gathered(chunk for family, body in found for chunk in (_text_head(family), *body)),
         openmetrics=gathered(
@@ -198,15 +209,15 @@ def _add_windows(
     for window in snapshot.windows:
         rows = gauges.fold(window.rows)
         tail = f',window="{escape(window.window)}",view="{window.view}"}} '
-        for column, family in enumerate(COUNT_GAUGES):
-            add(bodies, family, "{", labels, tail, rows[:, column].tolist())
+        for column, name in enumerate(SHOWN_COUNTS):
+            add(bodies, FAMILIES[f"relevanced_{name}"], "{", labels, tail, rows[:, column].tolist())
         for index, metric in enumerate(plan.metrics):
             head = f'{{metric="{escape(metric.name)}",'
             means, errors = estimates(rows, plan, index)
-            add_defined(bodies, families.SCORE_MEAN, head, labels, tail, means)
-            add_defined(bodies, families.SCORE_STDERR, head, labels, tail, errors)
+            add_defined(bodies, FAMILIES["relevanced_score"], head, labels, tail, means)
+            add_defined(bodies, FAMILIES["relevanced_score_stderr"], head, labels, tail, errors)
             scored = rows[:, plan.metric_column(index)].tolist()
-            add(bodies, families.SCORED_IMPRESSIONS, head, labels, tail, scored)
+            add(bodies, FAMILIES["relevanced_scored_impressions"], head, labels, tail, scored)
         if plan.surfaces is not None:
             _add_weights(bodies, rows[:, plan.weight_column :], labels, tail)
 
@@ -216,16 +227,23 @@ def _add_weights(bodies: Bodies, columns: Rows, labels: Sequence[str], tail: str
         WeightSums(items, clipped, weights / WEIGHT_UNIT, squares / WEIGHT_UNIT)
         for items, clipped, weights, squares in columns.tolist()
     ]
-    add(bodies, families.IPS_ITEMS, "{", labels, tail, [weights.items for weights in sums])
+    add(
+        bodies,
+        FAMILIES["relevanced_ips_items"],
+        "{",
+        labels,
+        tail,
+        [weights.items for weights in sums],
+    )
     sizes = np.array([effective_sample_size(weights) for weights in sums])
-    add_defined(bodies, families.IPS_EFFECTIVE_SAMPLE_SIZE, "{", labels, tail, sizes)
+    add_defined(bodies, FAMILIES["relevanced_ips_effective_sample_size"], "{", labels, tail, sizes)
     shares = np.array([clipped_share(weights) for weights in sums])
-    add_defined(bodies, families.IPS_CLIPPED_SHARE, "{", labels, tail, shares)
+    add_defined(bodies, FAMILIES["relevanced_ips_clipped_share"], "{", labels, tail, shares)
 
 
 def _add_period(
     bodies: Bodies,
-    period: PeriodFamilies,
+    period: str,
     rows_of_periods: Sequence[Floats],
     labels: Sequence[str],
     tail: str,
@@ -233,26 +251,36 @@ def _add_period(
 ) -> None:
     """Add the last hours, which are one period, or the baseline, the average of several."""
     expected = np.mean(rows_of_periods, axis=0)
-    for column, family in enumerate(period.counts):
+    for column, name in enumerate(SHOWN_COUNTS):
+        family = FAMILIES[f"relevanced_{period}_{name}"]
         add_defined(bodies, family, "{", labels, tail, expected[:, column])
-    is_baseline = period is BASELINE
+    is_baseline = period == BASELINE
     lengths = [list_lengths(rows) for rows in rows_of_periods]
     means, errors = of_periods(lengths, is_baseline=is_baseline)
-    add_defined(bodies, period.list_length, "{", labels, tail, means)
-    add_defined(bodies, period.list_length_stderr, "{", labels, tail, errors)
+    add_defined(bodies, FAMILIES[f"relevanced_{period}_list_length"], "{", labels, tail, means)
+    add_defined(
+        bodies, FAMILIES[f"relevanced_{period}_list_length_stderr"], "{", labels, tail, errors
+    )
     add_scores(bodies, period, rows_of_periods, labels, tail, plan, is_baseline=is_baseline)
 
 
 def _add_propensities(bodies: Bodies, surfaces: Surfaces) -> None:
     for table in surfaces.tables:
         tail = f'{{surface="{escape(table.surface)}",version="{escape(table.version)}"}} '
-        add(bodies, families.PROPENSITIES_INFO, "", [""], tail, [1])
+        add(bodies, FAMILIES["relevanced_propensities_info"], "", [""], tail, [1])
 
 
 def _add_counters(bodies: Bodies, counters: Counters, labels: Sequence[str], plan: Plan) -> None:
     rows = counters.rows
-    for column, family in enumerate(COUNT_COUNTERS):
-        add(bodies, family, "{", labels, "} ", rows[:, column].tolist())
+    for column, name in enumerate(SHOWN_COUNTS):
+        add(
+            bodies,
+            FAMILIES[f"relevanced_settled_{name}_total"],
+            "{",
+            labels,
+            "} ",
+            rows[:, column].tolist(),
+        )
     for index, metric in enumerate(plan.metrics):
         head = f'{{metric="{escape(metric.name)}",'
         for family, values in _metric_totals(rows, plan.metric_column(index), metric.unit):
@@ -260,9 +288,9 @@ def _add_counters(bodies: Bodies, counters: Counters, labels: Sequence[str], pla
 
 
 def _metric_totals(rows: Rows, column: int, unit: int) -> Iterable[tuple[Family, list[float]]]:
-    yield families.SETTLED_SCORE_SUM, (rows[:, column + 1] / unit).tolist()
-    yield families.SETTLED_SCORE_SQUARES, (rows[:, column + 2] / unit).tolist()
-    yield families.SETTLED_SCORED_IMPRESSIONS, rows[:, column].tolist()
+    yield FAMILIES["relevanced_settled_score_sum_total"], (rows[:, column + 1] / unit).tolist()
+    yield FAMILIES["relevanced_settled_score_squares_total"], (rows[:, column + 2] / unit).tolist()
+    yield FAMILIES["relevanced_settled_scored_impressions_total"], rows[:, column].tolist()
 
 
 def _add_counts(bodies: Bodies, snapshot: Snapshot, plan: Plan) -> None:
@@ -275,7 +303,11 @@ def _add_counts(bodies: Bodies, snapshot: Snapshot, plan: Plan) -> None:
 
 def _count_labels(family: Family, value: str) -> str:
     """The labels of a count, whose label in the lane is one text."""
-    parts = topic_and_reason(value) if family is families.SKIPPED_EVENTS else (value,)
+    parts = (
+        topic_and_reason(value)
+        if family is FAMILIES["relevanced_skipped_events_total"]
+        else (value,)
+    )
     pairs = zip(family.labels, parts, strict=True)
     return ",".join(f'{label}="{escape(part)}"' for label, part in pairs)
 
@@ -283,17 +315,19 @@ def _count_labels(family: Family, value: str) -> str:
 def _add_times(bodies: Bodies, snapshot: Snapshot, plan: Plan) -> None:
     for window in snapshot.windows:
         tail = f'{{window="{escape(window.window)}",view="{window.view}"}} '
-        _add_time(bodies, families.WINDOW_END, tail, window.end_ms)
+        _add_time(bodies, FAMILIES["relevanced_window_end_timestamp_seconds"], tail, window.end_ms)
     if snapshot.as_of_ms is not None:
         for span in plan.timing.windows:
             left_out = [int((span.name, view) in snapshot.incomplete) for view in VIEWS]
             labels = [f'window="{escape(span.name)}",view="{view}"' for view in VIEWS]
-            add(bodies, families.WINDOW_INCOMPLETE, "{", labels, "} ", left_out)
-    _add_time(bodies, families.AS_OF, " ", snapshot.as_of_ms)
+            add(bodies, FAMILIES["relevanced_window_incomplete"], "{", labels, "} ", left_out)
+    _add_time(bodies, FAMILIES["relevanced_as_of_timestamp_seconds"], " ", snapshot.as_of_ms)
     for lane in snapshot.lanes:
         tail = f'{{lane="{lane.lane}"}} '
-        _add_time(bodies, families.LANE_TIME, tail, lane.time_ms)
-        _add_time(bodies, families.LANE_WATERMARK, tail, lane.watermark_ms)
+        _add_time(bodies, FAMILIES["relevanced_lane_time_timestamp_seconds"], tail, lane.time_ms)
+        _add_time(
+            bodies, FAMILIES["relevanced_lane_watermark_timestamp_seconds"], tail, lane.watermark_ms
+        )
 
 
 def _add_time(bodies: Bodies, family: Family, tail: str, time_ms: int | None) -> None:
@@ -301,6 +335,8 @@ def _add_time(bodies: Bodies, family: Family, tail: str, time_ms: int | None) ->
         add_lines(bodies, family, [f"{family.name}{tail}{time_ms / 1000!r}\n"])
 
 
+BOUNDS: Final = ("earliest", "likely", "latest")
+"""Values of the label `bound` of an onset."""
 Sample: TypeAlias = tuple[Family, str, float]
 """(family, labels, value)."""
 MARKERS_WITHIN_MS: Final = 86_400_000
@@ -319,9 +355,11 @@ def change_samples(judged: Detection, plan: Plan) -> Iterator[Sample]:
     for against, least in judged.noticeable.items():
         for label, ratio in zip(labels, least.tolist(), strict=True):
             if ratio < 1:
-                yield process_families.NOTICEABLE, f'{label},against="{against}"', round(ratio, 4)
+                yield FAMILIES[
+                    "relevanced_noticeable_drop_ratio"
+                ], f'{label},against="{against}"', round(ratio, 4)
     if judged.begin_ms is not None:
-        yield process_families.HISTORY_BEGIN, "", judged.begin_ms / 1000
+        yield FAMILIES["relevanced_history_begin_timestamp_seconds"], "", judged.begin_ms / 1000
 
 
 def _of_found(found: FoundChanges, labels: list[str]) -> Iterator[Sample]:
@@ -329,11 +367,15 @@ def _of_found(found: FoundChanges, labels: list[str]) -> Iterator[Sample]:
     for index, series in enumerate(found.series.tolist()):
         label = f'{labels[series]},against="{found.against}"'
         if found.loss is not None and found.z is not None:
-            yield process_families.LOSS_RATIO, label, round(float(found.loss[index]), 6)
-            yield process_families.Z, label, round(float(found.z[index]), 3)
-        for bound, times in zip(process_families.BOUNDS, bounds, strict=True):
+            yield FAMILIES["relevanced_change_loss_ratio"], label, round(
+                float(found.loss[index]), 6
+            )
+            yield FAMILIES["relevanced_change_z"], label, round(float(found.z[index]), 3)
+        for bound, times in zip(BOUNDS, bounds, strict=True):
             if isfinite(times[index]):
-                yield process_families.ONSET, f'{label},bound="{bound}"', float(times[index]) / 1000
+                yield FAMILIES[
+                    "relevanced_change_onset_timestamp_seconds"
+                ], f'{label},bound="{bound}"', float(times[index]) / 1000
 
 
 def marker_samples(markers: Iterable[Marker], now_ms: int | None) -> Iterator[Sample]:
@@ -352,7 +394,7 @@ def marker_samples(markers: Iterable[Marker], now_ms: int | None) -> Iterator[Sa
         label = ",".join(f'{name}="{escape(value or "")}"' for name, value in named.items())
         times[label] = marker.at_ms / 1000
     for label, time_s in times.items():
-        yield process_families.MARKER, label, time_s
+        yield FAMILIES["relevanced_marker_timestamp_seconds"], label, time_s
 
 
 def _scope_text(grouping: str | None, segment: str | None) -> str:

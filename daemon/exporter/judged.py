@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
-from typing import Final, Protocol, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 
@@ -26,13 +26,7 @@ from ..changes import JudgedBins
 from ..judgements import start_text
 from ..lane import JUDGED_COUNT_COLUMNS, Rows, final_before_ms
 from ..plan import Plan
-from ..telemetry import (
-    JUDGED_BASELINE,
-    JUDGED_RECENT,
-    Family,
-    JudgedPeriod,
-    score_families as families,
-)
+from ..telemetry import FAMILIES, Family
 from ..views import (
     ALWAYS,
     SETTLED,
@@ -293,25 +287,13 @@ def add_lines(bodies: Bodies, family: Family, lines: Sequence[str]) -> None:
         body.append("".join(lines).encode())
 
 
-class ScoreFamilies(Protocol):
-    """The families of the scores of one side of a comparison."""
-
-    @property
-    def score(self) -> Family:
-        """Of means."""
-
-    @property
-    def score_stderr(self) -> Family:
-        """Of their standard errors."""
-
-    @property
-    def scored_impressions(self) -> Family:
-        """Of the impressions for which the metric is defined."""
+BASELINE: Final = "baseline"
+"""Begins the names of families of earlier periods; `recent` those of the last hours."""
 
 
 def add_scores(
     bodies: Bodies,
-    of: ScoreFamilies,
+    named: str,
     periods: Sequence[Floats],
     labels: Sequence[str],
     tail: str,
@@ -319,16 +301,21 @@ def add_scores(
     *,
     is_baseline: bool,
 ) -> None:
-    """Add every metric of the last hours, which are one period, or of a baseline of several."""
+    """Add every metric of the last hours, which are one period, or of a baseline of several:
+    `relevanced_{named}_score`, and what belongs to it."""
+    score, stderr, scored_impressions = (
+        FAMILIES[f"relevanced_{named}_{of}"]
+        for of in ("score", "score_stderr", "scored_impressions")
+    )
     expected = np.mean(periods, axis=0)
     for index, metric in enumerate(plan.metrics):
         head = f'{{metric="{escape(metric.name)}",'
         values = [estimates(rows, plan, index) for rows in periods]
         means, errors = of_periods(values, is_baseline=is_baseline)
-        add_defined(bodies, of.score, head, labels, tail, means)
-        add_defined(bodies, of.score_stderr, head, labels, tail, errors)
+        add_defined(bodies, score, head, labels, tail, means)
+        add_defined(bodies, stderr, head, labels, tail, errors)
         scored = expected[:, plan.metric_column(index)]
-        add_defined(bodies, of.scored_impressions, head, labels, tail, scored)
+        add_defined(bodies, scored_impressions, head, labels, tail, scored)
 
 
 def of_periods(
@@ -355,32 +342,41 @@ def add_judged(bodies: Bodies, scores: JudgedScores) -> None:
 
 
 def _add_window(bodies: Bodies, rows: Rows, labels: Sequence[str], tail: str, plan: Plan) -> None:
-    add(bodies, families.JUDGED_IMPRESSIONS, "{", labels, tail, rows[:, IMPRESSIONS].tolist())
-    add_defined(bodies, families.JUDGED_ITEMS_SHARE, "{", labels, tail, judged_shares(rows))
+    add(
+        bodies,
+        FAMILIES["relevanced_judged_impressions"],
+        "{",
+        labels,
+        tail,
+        rows[:, IMPRESSIONS].tolist(),
+    )
+    add_defined(
+        bodies, FAMILIES["relevanced_judged_items_share"], "{", labels, tail, judged_shares(rows)
+    )
     for index, metric in enumerate(plan.metrics):
         head = f'{{metric="{escape(metric.name)}",'
         means, errors = estimates(rows, plan, index)
-        add_defined(bodies, families.JUDGED_SCORE, head, labels, tail, means)
-        add_defined(bodies, families.JUDGED_SCORE_STDERR, head, labels, tail, errors)
+        add_defined(bodies, FAMILIES["relevanced_judged_score"], head, labels, tail, means)
+        add_defined(bodies, FAMILIES["relevanced_judged_score_stderr"], head, labels, tail, errors)
         scored = rows[:, plan.metric_column(index)].tolist()
-        add(bodies, families.JUDGED_SCORED_IMPRESSIONS, head, labels, tail, scored)
+        add(bodies, FAMILIES["relevanced_judged_scored_impressions"], head, labels, tail, scored)
 
 
 def _add_comparison(
     bodies: Bodies, comparison: BaselineComparison, labels: Sequence[str], plan: Plan
 ) -> None:
     tail = f',window="{comparison.window}"}} '
-    _add_period(bodies, JUDGED_RECENT, [comparison.recent], labels, tail, plan)
+    _add_period(bodies, "recent", [comparison.recent], labels, tail, plan)
     if comparison.periods:
-        _add_period(bodies, JUDGED_BASELINE, [*comparison.periods.values()], labels, tail, plan)
+        _add_period(bodies, BASELINE, [*comparison.periods.values()], labels, tail, plan)
     unit = f'{{window="{comparison.window}",unit="{comparison.unit}"}} '
     count = len(comparison.periods)
-    add(bodies, families.JUDGED_BASELINE_PERIODS, "", [""], unit, [count])
+    add(bodies, FAMILIES["relevanced_judged_baseline_periods"], "", [""], unit, [count])
 
 
 def _add_period(
     bodies: Bodies,
-    period: JudgedPeriod,
+    period: str,
     rows_of_periods: Sequence[Floats],
     labels: Sequence[str],
     tail: str,
@@ -388,23 +384,39 @@ def _add_period(
 ) -> None:
     """Add the last hours, which are one period, or the baseline, the average of several."""
     expected = np.mean(rows_of_periods, axis=0)
-    add_defined(bodies, period.impressions, "{", labels, tail, expected[:, IMPRESSIONS])
-    add_defined(bodies, period.items_share, "{", labels, tail, judged_shares(expected))
-    is_baseline = period is JUDGED_BASELINE
-    add_scores(bodies, period, rows_of_periods, labels, tail, plan, is_baseline=is_baseline)
+    add_defined(
+        bodies,
+        FAMILIES[f"relevanced_{period}_judged_impressions"],
+        "{",
+        labels,
+        tail,
+        expected[:, IMPRESSIONS],
+    )
+    add_defined(
+        bodies,
+        FAMILIES[f"relevanced_{period}_judged_items_share"],
+        "{",
+        labels,
+        tail,
+        judged_shares(expected),
+    )
+    is_baseline = period == BASELINE
+    add_scores(
+        bodies, f"{period}_judged", rows_of_periods, labels, tail, plan, is_baseline=is_baseline
+    )
 
 
 def _add_files(bodies: Bodies, scores: JudgedScores) -> None:
     refused = Counter(entry for lane in scores.files for entry in lane.refused)
     for entry, lanes in sorted(refused.items()):
         named = f'name="{escape(entry.name)}",start="{start_text(entry.start_ms)}"'
-        add(bodies, families.JUDGEMENTS_REFUSED, "{", [named], "} ", [lanes])
+        add(bodies, FAMILIES["relevanced_judgements_refused_lanes"], "{", [named], "} ", [lanes])
     measure = scores.measure
     if measure is None or scores.until_ms is None:
         return
-    _add_one(bodies, families.JUDGED_UNTIL, scores.until_ms / 1000)
-    _add_one(bodies, families.JUDGED_SINCE, measure.since_ms / 1000)
-    _add_one(bodies, families.JUDGEMENTS_MIXED, int(measure.is_mixed))
+    _add_one(bodies, FAMILIES["relevanced_judged_until_timestamp_seconds"], scores.until_ms / 1000)
+    _add_one(bodies, FAMILIES["relevanced_judged_since_timestamp_seconds"], measure.since_ms / 1000)
+    _add_one(bodies, FAMILIES["relevanced_judgements_mixed"], int(measure.is_mixed))
 
 
 def _add_one(bodies: Bodies, family: Family, value: float) -> None:

@@ -20,10 +20,20 @@ from ..judgements import IndexEntry, start_text
 from ..lane import attribute_values
 from ..plan import ALL, OTHER, Plan
 from ..storage import QueryHead
-from ..telemetry import SCORE, Family, process_families, score_families as families
+from ..telemetry import FAMILIES, Family
 from ..views import SETTLED, LaneFiles, Segment, Snapshot
 
-TAKEN: Final = frozenset((*SCORE, "le", "quantile", "cluster", "namespace", "job", "instance"))
+TAKEN: Final = frozenset(
+    (
+        *FAMILIES["relevanced_score"].labels,
+        "le",
+        "quantile",
+        "cluster",
+        "namespace",
+        "job",
+        "instance",
+    )
+)
 """Label names that already have a meaning, here or in Prometheus."""
 
 _VALID: Final = re.compile(r"(?!__)[a-zA-Z_][a-zA-Z0-9_]*\Z")
@@ -102,48 +112,67 @@ def experiment_samples(findings: Findings) -> Iterator[Sample]:
 def _of_experiment(finding: Finding) -> Iterator[Sample]:
     labels = f'experiment="{escape(finding.experiment)}"'
     info = f'{labels},control="{escape(finding.control)}",unit="{escape(finding.unit)}"'
-    yield families.INFO, info, 1
-    yield families.PLANNED_IMPRESSIONS, labels, float(finding.planned_impressions)
-    yield families.CROSSOVER_USERS, labels, finding.crossover_users
-    yield families.WITHOUT_CONTROL, labels, float(finding.without_control)
+    yield FAMILIES["relevanced_experiment_info"], info, 1
+    yield FAMILIES["relevanced_experiment_planned_impressions"], labels, float(
+        finding.planned_impressions
+    )
+    yield FAMILIES["relevanced_experiment_crossover_users"], labels, finding.crossover_users
+    yield FAMILIES["relevanced_experiment_without_control"], labels, float(finding.without_control)
     if finding.srm is not None:
-        yield families.SRM_LOG_EVALUE, labels, finding.srm.log_evalue
+        yield FAMILIES["relevanced_experiment_srm_log_evalue"], labels, finding.srm.log_evalue
     for metric in finding.variants[0].metrics if finding.variants else ():
         with_role = f'{labels},metric="{escape(metric.metric)}",role="{metric.role}"'
-        yield families.METRIC_INFO, with_role, 1
+        yield FAMILIES["relevanced_experiment_metric_info"], with_role, 1
 
 
 def _of_variants(finding: Finding) -> Iterator[Sample]:
     grouping = f'grouping="{escape(finding.stratify_by or "")}"'
     for variant in finding.variants:
         arm = f'experiment="{escape(finding.experiment)}",variant="{escape(variant.variant)}"'
-        yield families.IMPRESSIONS, arm, variant.impressions
-        yield families.USERS, arm, variant.users
+        yield FAMILIES["relevanced_experiment_impressions"], arm, variant.impressions
+        yield FAMILIES["relevanced_experiment_users"], arm, variant.users
         for metric in variant.metrics:
             labels = f'{arm},metric="{escape(metric.metric)}"'
-            yield families.SCORED_IMPRESSIONS, labels, metric.scored
-            yield from _fields(families.BY_METRIC_FIELD, metric, labels)
+            yield FAMILIES["relevanced_experiment_scored_impressions"], labels, metric.scored
+            yield from _fields(METRIC_FIELDS, "", metric, labels)
             if metric.defined is not None:
-                yield from _fields(families.BY_DEFINED_FIELD, metric.defined, labels)
+                yield from _fields(DEFINED_FIELDS, "defined_", metric.defined, labels)
             if metric.stratified is not None:
-                yield from _fields(families.BY_STRATIFIED_FIELD, metric.stratified, labels)
+                yield from _fields(STRATIFIED_FIELDS, "stratified_", metric.stratified, labels)
                 for segment in metric.stratified.segments:
                     within = f'{labels},{grouping},segment="{escape(segment.segment)}"'
-                    yield from _fields(families.BY_SEGMENT_FIELD, segment, within)
+                    yield from _fields(SEGMENT_FIELDS, "segment_", segment, within)
 
 
 def _of_interleaving(experiment: str, lists: Interleaving) -> Iterator[Sample]:
     labels = f'experiment="{escape(experiment)}"'
     for outcome, count in (("win", lists.wins), ("tie", lists.ties), ("loss", lists.losses)):
-        yield families.INTERLEAVING_IMPRESSIONS, f'{labels},outcome="{outcome}"', count
-    yield from _fields(families.BY_INTERLEAVING_FIELD, lists, labels)
+        yield FAMILIES[
+            "relevanced_experiment_interleaving_impressions"
+        ], f'{labels},outcome="{outcome}"', count
+    yield from _fields(INTERLEAVING_FIELDS, "interleaving_", lists, labels)
 
 
-def _fields(by_field: Mapping[str, Family], finding: object, labels: str) -> Iterator[Sample]:
-    for field, family in by_field.items():
+BOUNDS: Final = ("difference", "lower", "upper")
+METRIC_FIELDS: Final = (
+    *BOUNDS,
+    *("relative_difference", "relative_lower", "relative_upper", "log_evalue", "p_value"),
+    *("guardrail_log_evalue", "minimum_detectable_effect", "design_effect", "mean", "discovery"),
+)
+DEFINED_FIELDS: Final = ("mean", *BOUNDS, "shares_differ")
+STRATIFIED_FIELDS: Final = (*BOUNDS, "covered")
+SEGMENT_FIELDS: Final = (*BOUNDS, "discovery")
+INTERLEAVING_FIELDS: Final = ("delta", "lower", "upper", "log_evalue")
+NAMED_OTHERWISE: Final = {"mean": "score", "covered": "share", "delta": "preference"}
+"""Field of a finding → how its family calls it."""
+
+
+def _fields(fields: Iterable[str], part: str, finding: object, labels: str) -> Iterator[Sample]:
+    for field in fields:
         value = getattr(finding, field)
         if value is not None:
-            yield family, labels, float(value)
+            name = NAMED_OTHERWISE.get(field, field)
+            yield FAMILIES[f"relevanced_experiment_{part}{name}"], labels, float(value)
 
 
 JUDGEMENTS: Final = "judgements"
@@ -159,7 +188,7 @@ def file_samples(
         refused = Counter(entry for lane in lanes for entry in lane.refused)
         for entry, count in sorted(refused.items()):
             labels = f'attribute="{escape(attribute)}",{_named(entry)}'
-            yield process_families.CLASSES_REFUSED, labels, count
+            yield FAMILIES["relevanced_query_classes_refused_lanes"], labels, count
         yield from _earliest(f"classes of {attribute}", lanes)
 
 
@@ -167,7 +196,9 @@ def _earliest(files: str, lanes: Sequence[LaneFiles]) -> Iterator[Sample]:
     for lane in lanes:
         for entry in lane.refused:
             labels = f'files="{escape(files)}",{_named(entry)},lane="{lane.lane}"'
-            yield process_families.EARLIEST_START, labels, lane.earliest_ms / 1000
+            yield FAMILIES[
+                "relevanced_refused_file_earliest_start_timestamp_seconds"
+            ], labels, lane.earliest_ms / 1000
 
 
 def _named(entry: IndexEntry) -> str:
@@ -178,7 +209,7 @@ def layout_samples(snapshot: Snapshot, plan: Plan) -> Iterator[Sample]:
     """The samples of a snapshot."""
     generations = Counter(one.generation for one in snapshot.lanes if one.generation is not None)
     for generation, lanes in sorted(generations.items()):
-        yield process_families.LAYOUT_LANES, f'generation="{generation}"', lanes
+        yield FAMILIES["relevanced_layout_lanes"], f'generation="{generation}"', lanes
     yield from _since(snapshot, plan)
 
 
@@ -195,7 +226,9 @@ def _since(snapshot: Snapshot, plan: Plan) -> Iterator[Sample]:
                 if since_ms is not None and (begins_ms is None or since_ms > begins_ms):
                     labels = {"metric": one.name, "grouping": grouping, "window": window.name}
                     text = ",".join(f'{name}="{escape(of)}"' for name, of in labels.items())
-                    yield process_families.COLUMN_SINCE, text, since_ms / 1000
+                    yield FAMILIES[
+                        "relevanced_column_since_timestamp_seconds"
+                    ], text, since_ms / 1000
 
 
 def _bytes_of(head: QueryHead) -> int:
@@ -207,12 +240,12 @@ def query_samples(snapshot: Snapshot) -> Iterator[Sample]:
     heads = [lane.queries for lane in snapshot.lanes if lane.queries is not None]
     if not heads:
         return
-    yield process_families.QUERY_TABLES_BYTES, "", sum(map(_bytes_of, heads))
+    yield FAMILIES["relevanced_query_tables_bytes"], "", sum(map(_bytes_of, heads))
     # Of lanes that closed an earlier hour last, nothing counts: they are of another hour.
     latest = max(head.closed_ms or 0 for head in heads)
     counts = [head.last_counts for head in heads if head.closed_ms == latest]
     impressions = sum(whole for _, whole in counts)
     if impressions:
-        yield process_families.QUERY_OTHER_SHARE, "", sum(
+        yield FAMILIES["relevanced_query_other_share"], "", sum(
             other for other, _ in counts
         ) / impressions

@@ -38,7 +38,7 @@ from prometheus_client.openmetrics.exposition import generate_latest as generate
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
-from .families import BY_NAME
+from .families import FAMILIES
 from .kafka_faults import ADVICE, KafkaFault
 
 WINDOW_S: Final = 60.0
@@ -131,7 +131,7 @@ class Telemetry:
         self.version = version
         self._registry = registry = CollectorRegistry()
         self._longest_stall = LongestStall()
-        build = BY_NAME["relevanced_build_info"]
+        build = FAMILIES["relevanced_build_info"]
         info = Info(build.name.removesuffix("_info"), build.help, registry=registry)
         info.info({"version": version, "python": platform.python_version(), "role": role})
         self.batch_duration_s = _histogram("relevanced_batch_duration_seconds", registry)
@@ -302,17 +302,17 @@ def _remove(gauge: Gauge, *labels: str) -> None:
 
 
 def _gauge(name: str, registry: CollectorRegistry) -> Gauge:
-    family = BY_NAME[name]
+    family = FAMILIES[name]
     return Gauge(family.name, family.help, family.labels, registry=registry)
 
 
 def _counter(name: str, registry: CollectorRegistry) -> Counter:
-    family = BY_NAME[name]
+    family = FAMILIES[name]
     return Counter(family.name, family.help, family.labels, registry=registry)
 
 
 def _histogram(name: str, registry: CollectorRegistry) -> Histogram:
-    family = BY_NAME[name]
+    family = FAMILIES[name]
     return Histogram(
         family.name, family.help, family.labels, registry=registry, buckets=BATCH_BUCKETS_S
     )

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from relevanced.daemon.telemetry import BY_NAME, Family
+from relevanced.daemon.telemetry import FAMILIES, Family
 
 SCRAPED: Final = frozenset(("cluster", "job", "instance", "namespace"))
 """Labels that Prometheus adds to every series that it scrapes."""
@@ -48,7 +48,7 @@ def series_spec(name: str) -> SeriesSpec | None:
         return SeriesSpec(kind, labels | SCRAPED, name != "ALERTS")
     if name in RECORDED:
         return SeriesSpec("gauge", RECORDED[name] | INSTALLATION, False)
-    family = BY_NAME.get(name) or _histogram(name)
+    family = FAMILIES.get(name) or _histogram(name)
     if family is None:
         return None
     labels = frozenset(family.labels) | SCRAPED
@@ -59,7 +59,7 @@ def series_spec(name: str) -> SeriesSpec | None:
 
 def _histogram(name: str) -> Family | None:
     for ending in HISTOGRAM_ENDINGS:
-        family = BY_NAME.get(name.removesuffix(ending))
+        family = FAMILIES.get(name.removesuffix(ending))
         if name.endswith(ending) and family is not None and family.kind == "histogram":
             return family
     return None

@@ -11,7 +11,7 @@ import yaml
 from deploy.prometheus import patterns
 from deploy.prometheus.runbook import with_patterns
 from relevanced.daemon.changes import NAMES as PATTERN_NAMES, ChangeSettings
-from relevanced.daemon.telemetry import BY_NAME
+from relevanced.daemon.telemetry import FAMILIES
 from relevanced.metrics import CATALOG
 from tests.services.prometheus_server import required, run
 
@@ -76,8 +76,8 @@ def queries() -> list[str]:
 
 def labels_by_series() -> dict[str, tuple[str, ...]]:
     """Series → its labels. A histogram has three kinds of series."""
-    labels = {name: family.labels for name, family in BY_NAME.items()}
-    for name, family in BY_NAME.items():
+    labels = {name: family.labels for name, family in FAMILIES.items()}
+    for name, family in FAMILIES.items():
         if family.kind == "histogram":
             labels |= {f"{name}_{part}": family.labels for part in ("sum", "count")}
             labels[f"{name}_bucket"] = (*family.labels, "le")

@@ -39,7 +39,7 @@ from relevanced.daemon.lane import (
 from relevanced.daemon.plan import NONE
 from relevanced.daemon.recompute.buckets import view_of
 from relevanced.daemon.storage import InForce, QueryHead, first_layouts
-from relevanced.daemon.telemetry import BY_NAME, FAMILIES
+from relevanced.daemon.telemetry import FAMILIES
 from relevanced.daemon.views import LaneFiles, LaneView, Names
 from tests.arms import SPEC, found_of, partly_defined, stratified_arms, with_interleaved
 from tests.daemon.test_surfaces import seen_by
@@ -289,7 +289,7 @@ def test_tables_of_queries_are_bytes_and_a_share(parse: Parse) -> None:
 
 
 def test_series_are_those_of_the_table(parse: Parse) -> None:
-    expected = {family.name for family in FAMILIES if family.source == "snapshot"}
+    expected = {family.name for family in FAMILIES.values() if family.source == "snapshot"}
     shown = [Shown(country=name, values=(1.0, 1.0, 1.0)) for name in "AABBC"]
     counts = {name: {"t": 1} for name in ("gap_records", "ahead_events", "replaced_logs")}
     counts |= {"skipped": {"t/not_mapped": 1}, "judged_late": {"impression": 1}}
@@ -316,7 +316,7 @@ def test_series_are_those_of_the_table(parse: Parse) -> None:
     found = {sample.name: set(sample.labels) for family in families for sample in family.samples}
     assert set(found) == expected
     for name, labels in found.items():
-        assert labels - {"country", "device"} == set(BY_NAME[name].labels)
+        assert labels - {"country", "device"} == set(FAMILIES[name].labels)
 
 
 def fallen() -> Detection:

@@ -58,7 +58,7 @@ def full() -> Telemetry:
 
 
 def test_series_are_those_of_the_table() -> None:
-    expected = {family.name for family in FAMILIES if family.source == "process"}
+    expected = {family.name for family in FAMILIES.values() if family.source == "process"}
     families = read_text(full().render(False))
     named = {f.name + ("_total" if f.type == "counter" else "") for f in families if f.samples}
     assert {name for name in named if not name.startswith("process_")} == expected
@@ -69,7 +69,9 @@ def test_memory_has_no_bound_until_one_is_set() -> None:
 
 
 def test_no_two_families_share_a_name() -> None:
-    bases = [family.name.removesuffix("_total").removesuffix("_info") for family in FAMILIES]
+    bases = [
+        family.name.removesuffix("_total").removesuffix("_info") for family in FAMILIES.values()
+    ]
     sampled = {base + suffix for base in bases for suffix in ("", *SUFFIXES)}
     assert len(set(bases)) == len(bases)
     assert len(sampled) == len(bases) * (len(SUFFIXES) + 1)
