@@ -6,7 +6,19 @@ from typing import Final
 
 import numpy as np
 
-from relevanced.daemon.exporter import JudgedScores, Reading, Scorer, rows_plan
+from relevanced.daemon.exporter import (
+    Exposition,
+    MeasureScores,
+    Reading,
+    Scorer,
+    clicks_measure,
+    joined,
+    judged_measure,
+    render_compared,
+    render_grading,
+    render_windows,
+    rows_plan,
+)
 from relevanced.daemon.judgements import IndexEntry, judged_plan
 from relevanced.daemon.lane import Pages, Rows, final_before_ms
 from relevanced.daemon.panes import HOUR_MS, timing
@@ -113,11 +125,16 @@ def steady(hours: int, score: float = 0.8, until_ms: int = NOON) -> dict[int, Ju
     return {start: JudgedHour(score=score) for start in starts}
 
 
-def scored(*lanes: LaneView, plan: Plan = PLAN) -> JudgedScores:
+def scored(*lanes: LaneView, plan: Plan = PLAN) -> MeasureScores:
     """The judged scores of these lanes, of all segments."""
-    found = judged_reading(*lanes, plan=plan).by_judgements
+    found = judged_reading(*lanes, plan=plan).judged
     assert found is not None
     return found
+
+
+def exposed_judged(scores: MeasureScores) -> Exposition:
+    """Both texts of judged scores."""
+    return joined(render_windows(scores), render_compared(scores), render_grading(scores))
 
 
 def judged_reading(*lanes: LaneView, plan: Plan = PLAN) -> Reading:
@@ -125,8 +142,8 @@ def judged_reading(*lanes: LaneView, plan: Plan = PLAN) -> Reading:
     views = [replace(view, panes=_shown(view, plan)) for view in lanes]
     whole = evaluate(views, plan)
     gauges = busiest(whole, plan)
-    found = Scorer(plan).of(views, whole.as_of_ms, gauges)
-    return Reading(plan, views, whole, gauges, by_judgements=found)
+    found = Scorer(judged_measure(plan)).of(views, whole, gauges)
+    return Reading((MeasureScores(clicks_measure(plan), views, whole, gauges), found))
 
 
 def _shown(view: LaneView, plan: Plan) -> dict[tuple[int, int], Pages]:
@@ -140,7 +157,7 @@ def _shown(view: LaneView, plan: Plan) -> dict[tuple[int, int], Pages]:
     return found
 
 
-def means(scores: JudgedScores, window: str, segment: Segment = WHOLE) -> dict[str, float]:
+def means(scores: MeasureScores, window: str, segment: Segment = WHOLE) -> dict[str, float]:
     """Metric → mean of a window."""
     (rows,) = (each.rows for each in scores.windows if each.window == window)
     line = rows[scores.segments.index(segment)]
@@ -152,6 +169,6 @@ def means(scores: JudgedScores, window: str, segment: Segment = WHOLE) -> dict[s
     return found
 
 
-def units(scores: JudgedScores) -> dict[str, tuple[str, int]]:
+def units(scores: MeasureScores) -> dict[str, tuple[str, int]]:
     """Window → (unit, periods) of what is compared."""
     return {each.window: (each.unit, len(each.periods)) for each in scores.comparisons}

@@ -1,7 +1,7 @@
 """Small lanes for tests of the reading side, built impression by impression; reading texts back."""
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from prometheus_client.metrics_core import Metric as SeriesFamily
@@ -13,11 +13,15 @@ from relevanced.daemon.exporter import (
     BaselineComparison,
     Condition,
     Exposition,
+    MeasureScores,
     Published,
     Reading,
+    clicks_measure,
+    joined,
     publish,
-    render,
     render_compared,
+    render_traffic,
+    render_windows,
 )
 from relevanced.daemon.lane import PAGE_ROWS, Pages, Rows, escape
 from relevanced.daemon.panes import HOUR_MS, pane_start, timing
@@ -27,6 +31,7 @@ from relevanced.daemon.views import (
     Names,
     PreviousSelection,
     Report,
+    Snapshot,
     busiest,
     counters_of,
     evaluate,
@@ -122,7 +127,8 @@ def exposed(
     snapshot = evaluate(views, plan)
     gauges = busiest(snapshot, plan)
     counters, _ = counters_of(snapshot, gauges, plan, PreviousSelection())
-    return render(snapshot, gauges, counters, plan, experiments)
+    scores = MeasureScores(clicks_measure(plan), views, snapshot, gauges)
+    return joined(render_windows(scores), render_traffic(snapshot, counters, plan, experiments))
 
 
 def exposed_compared(views: list[LaneView], plan: Plan = PLAN) -> Exposition:
@@ -133,7 +139,8 @@ def exposed_compared(views: list[LaneView], plan: Plan = PLAN) -> Exposition:
     until_ms = snapshot.as_of_ms or 0
     weeks = {week * 7 * 24 * HOUR_MS: rows for week in (1, 2)}
     comparison = BaselineComparison("1h", until_ms - HOUR_MS, until_ms, rows, "week", weeks, None)
-    return render_compared([comparison], selection, plan)
+    found = MeasureScores(clicks_measure(plan), views, snapshot, selection)
+    return render_compared(replace(found, comparisons=[comparison]))
 
 
 def reported(views: list[LaneView], plan: Plan = PLAN) -> Report:
@@ -145,7 +152,13 @@ def reported(views: list[LaneView], plan: Plan = PLAN) -> Report:
 def reading_of(views: list[LaneView], plan: Plan = PLAN) -> Reading:
     """What requests about these lanes are answered from."""
     snapshot = evaluate(views, plan)
-    return Reading(plan, views, snapshot, busiest(snapshot, plan))
+    return reading_at(views, snapshot, plan)
+
+
+def reading_at(views: Sequence[LaneView], snapshot: Snapshot, plan: Plan = PLAN) -> Reading:
+    """The same of a snapshot."""
+    shown = busiest(snapshot, plan)
+    return Reading((MeasureScores(clicks_measure(plan), views, snapshot, shown),))
 
 
 def published_of(reading: Reading, *conditions: Condition) -> Published:

@@ -18,7 +18,7 @@ from .baselines import (
     shares,
     sides_of,
 )
-from .detector import CELLS_PER_MS, Basis, ChangeDetector, Detection, FoundChanges, look_at
+from .detector import CELLS_PER_MS, Basis, ChangeDetector, look_at
 from .exporter import Exporter, refresh_after_s
 from .exposition import (
     FAMILY_OF_COUNT,
@@ -27,11 +27,12 @@ from .exposition import (
     gathered,
     joined,
     marker_samples,
-    render,
     render_changes,
     render_compared,
     render_design_effect,
-    render_judged,
+    render_grading,
+    render_traffic,
+    render_windows,
 )
 from .first_sights import (
     LEAST_IMPRESSIONS,
@@ -43,7 +44,6 @@ from .first_sights import (
     CatchUpProgress,
     FirstSights,
 )
-from .judged import IMPRESSIONS, JudgedScores, Scorer, first_of_window, judged_shares, rows_plan
 from .kept import (
     KeptMarkers,
     MarkerStore,
@@ -57,6 +57,18 @@ from .kept import (
     restored,
     unpacked,
 )
+from .measures import (
+    IMPRESSIONS,
+    Detection,
+    FoundChanges,
+    Measure,
+    MeasureScores,
+    clicks_measure,
+    judged_measure,
+    judged_shares,
+    measures_of,
+    rows_plan,
+)
 from .publisher import (
     TAKEN_OVER,
     Condition,
@@ -68,6 +80,7 @@ from .publisher import (
     publish,
 )
 from .sample_series import TAKEN, experiment_samples, file_samples, label_names
+from .scorer import Scorer
 from .timelines import HOURS_AT_ONCE, DesignEffect, Measuring, Timelines
 
 __all__ = (
@@ -78,6 +91,7 @@ __all__ = (
     "CatchUpProgress",
     "CELLS_PER_MS",
     "change_samples",
+    "clicks_measure",
     "compare",
     "Condition",
     "DAY",
@@ -91,7 +105,6 @@ __all__ = (
     "exposition",
     "FAMILY_OF_COUNT",
     "file_samples",
-    "first_of_window",
     "first_sights",
     "FirstSights",
     "FoundChanges",
@@ -100,8 +113,8 @@ __all__ = (
     "IMPRESSIONS",
     "joined",
     "ChangeDetector",
+    "judged_measure",
     "judged_shares",
-    "JudgedScores",
     "KeptMarkers",
     "label_names",
     "LEAST_IMPRESSIONS",
@@ -109,6 +122,9 @@ __all__ = (
     "look_at",
     "marker_samples",
     "MarkerStore",
+    "Measure",
+    "MeasureScores",
+    "measures_of",
     "Measuring",
     "metrics_text",
     "MOST_NEW",
@@ -124,11 +140,12 @@ __all__ = (
     "REACH_MS",
     "Reading",
     "refresh_after_s",
-    "render",
     "render_changes",
     "render_compared",
     "render_design_effect",
-    "render_judged",
+    "render_grading",
+    "render_traffic",
+    "render_windows",
     "restored",
     "rows_plan",
     "Scorer",

@@ -2,8 +2,6 @@
 
 A period that begins or ends within an hour takes the same share of that hour's rows.
 
-The last hours beside the same hours before, as requests need them.
-
 What the lanes `weeks` and `day` call: the conditions of the alert rules, with the time for which
 they have to hold.
 
@@ -19,7 +17,7 @@ import numpy as np
 
 from relevanced.metrics import Booleans, Floats
 
-from ..changes import DEFAULTS, HOUR_MS, MINUTE_MS, Called, ChangeSettings, MadeOf, WeekSides, weeks
+from ..changes import HOUR_MS, MINUTE_MS, Called, ChangeSettings, MadeOf, WeekSides, weeks
 from ..panes import Window, pane_start
 from ..plan import Plan
 from ..views import (
@@ -295,15 +293,6 @@ def averaged(means: Floats, errors: Floats) -> tuple[Floats, Floats]:
     spread = np.where(valid, (means - mean) ** 2, 0.0).sum(axis=0)
     between = spread / np.maximum(divisor - 1, 1) / divisor
     return mean, np.sqrt(np.where(count >= WEEKS, np.maximum(sampling, between), sampling))
-
-
-@dataclass(frozen=True)
-class Usual:
-    """What the last hours are compared with, and by which settings."""
-
-    comparisons: Sequence[BaselineComparison] = ()
-    change_settings: ChangeSettings = DEFAULTS
-    """With the design effect that is used, measured or set."""
 
 
 def sides_of(recent: Floats, periods: Sequence[Floats], plan: Plan) -> WeekSides:

@@ -4,8 +4,8 @@ against earlier weeks or days.
 Pure apart from what it keeps from look to look.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -23,11 +23,9 @@ from ..changes import (
     JudgedBins,
     Look,
     MadeOf,
-    Onsets,
     Scene,
     ScoreNoise,
     ScoreTimeline,
-    Story,
     advanced,
     by_earlier,
     by_scan,
@@ -44,6 +42,7 @@ from ..panes import pane_start
 from ..plan import Plan
 from ..views import HourHistory, LaneView, Segment, Selection
 from .baselines import BaselineComparison, UsualCalls, sides_of
+from .measures import Detection, FoundChanges
 from .timelines import Timelines
 
 LOW_Z: Final = -1.5
@@ -70,36 +69,6 @@ class Basis:
     design_effect: float = BEFORE_KNOWN
     judged: Callable[[], JudgedBins | None] = lambda: None
     """The judged rows, asked for where something fell."""
-
-
-@dataclass(frozen=True, eq=False)
-class FoundChanges:
-    """What is said of some series against one basis: (n,) each."""
-
-    against: str
-    series: Integers
-    """Indices of segment times metric."""
-    loss: Floats | None
-    z: Floats | None
-    onsets: Onsets
-
-
-@dataclass(frozen=True, eq=False)
-class Detection:
-    """One look. Series are segments times metrics, the metrics of a segment together."""
-
-    segments: tuple[Segment, ...] = ()
-    found: tuple[FoundChanges, ...] = ()
-    noticeable: Mapping[str, Floats] = field(default_factory=dict)
-    """By what it is against; infinite where nothing would be noticed."""
-    begin_ms: int | None = None
-    end_ms: int | None = None
-    """The end of what had settled."""
-    open: tuple[Story, ...] = ()
-    """Falls that have not recovered, the clearest first; those that have lasted for more than a
-    week last."""
-    closed: tuple[Story, ...] = ()
-    """Those of the last day that have, the latest first."""
 
 
 class ChangeDetector:

@@ -1,7 +1,7 @@
 """Scores as text: the series of all the traffic in the Prometheus text format and in OpenMetrics.
 Pure.
 
-The families come from `telemetry`, the one table of their names. The labels of a
+The families come from `telemetry.families`, the one table of their names. The labels of a
 segment are formatted once and reused for all its samples, so that a sample costs one string.
 A text stays in chunks: joining or copying megabytes in one call would hold the interpreter, and
 with it the event loop. Without those copies rendering took half the time.
@@ -11,6 +11,7 @@ A long text in chunks, because making or copying megabytes in one call holds the
 What was judged, as samples.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
@@ -18,29 +19,39 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from relevanced.metrics import Floats, WeightSums, clipped_share, effective_sample_size
+from relevanced.metrics import WeightSums, clipped_share, effective_sample_size
 
 from ..changes import Marker, newest
 from ..events import DROP_REASONS, REJECTION_REASONS, SKIP_REASONS
 from ..experiments import NOTHING, Findings
+from ..judgements import start_text
 from ..lane import FEEDBACK_OUTCOMES, IMPRESSION_OUTCOMES, Rows, topic_and_reason
-from ..plan import COUNT_COLUMNS, WEIGHT_UNIT, Plan, Surfaces
+from ..plan import WEIGHT_UNIT, Plan, Surfaces
 from ..telemetry import FAMILIES, Family
-from ..views import VIEWS, Counters, Selection, Snapshot, estimates, list_lengths
-from . import judged, sample_series
-from .baselines import BaselineComparison
-from .detector import Detection, FoundChanges
-from .judged import (
-    BASELINE,
+from ..views import VIEWS, Counters, Snapshot, estimates
+from . import sample_series
+from .measures import (
+    SHOWN_COUNTS,
+    Detection,
+    FoundChanges,
+    Measure,
+    MeasureScores,
+    Periods,
+    RowFamilies,
+    expected,
+    over_periods,
+)
+from .sample_series import (
     Bodies,
-    JudgedScores,
+    Sample,
     add,
     add_defined,
     add_lines,
-    add_scores,
-    of_periods,
+    escape,
+    experiment_samples,
+    label_names,
+    segment_labels,
 )
-from .sample_series import escape, experiment_samples, label_names, segment_labels
 
 Chunks: TypeAlias = tuple[bytes, ...]
 
@@ -64,15 +75,6 @@ def gathered(chunks: Iterable[bytes], long: int = LONG_BYTES) -> Chunks:
     return tuple(into)
 
 
-SHOWN_COUNTS: Final = (
-    "impressions",
-    "impressions_with_feedback",
-    "zero_result_impressions",
-    "feedback",
-)
-"""How families call the first of `COUNT_COLUMNS`, which every window shows: the lengths of lists
-are shown beside their baseline only."""
-assert len(SHOWN_COUNTS) == COUNT_COLUMNS.index("items_listed")
 FAMILY_OF_COUNT: Final[Mapping[str, tuple[Family, tuple[str, ...]]]] = {
     "events": (FAMILIES["relevanced_events_total"], ("impression", "feedback")),
     "rejected": (FAMILIES["relevanced_rejected_events_total"], (*REJECTION_REASONS, *SKIP_REASONS)),
@@ -105,16 +107,59 @@ class Exposition:
     openmetrics: Chunks = ()
 
 
-def render(
-    snapshot: Snapshot,
-    gauges: Selection,
-    counters: Counters,
-    plan: Plan,
-    experiments: Findings = NOTHING,
-) -> Exposition:
-    """Both texts of a snapshot. A family without a sample is left out."""
+def render_windows(scores: MeasureScores) -> Exposition:
+    """Both texts of the windows of a measure."""
     bodies: Bodies = {}
-    _add_windows(bodies, snapshot, gauges, _segment_labels(gauges.segments, plan), plan)
+    plan, of_windows = scores.plan, scores.measure.families.windows
+    labels = _segment_labels(scores.segments, plan)
+    for window in scores.windows:
+        tail = f',window="{escape(window.window)}"'
+        tail += f',view="{window.view}"}} ' if "view" in of_windows.score.labels else "} "
+        _add_rows(bodies, of_windows, scores.measure, [window.rows], labels, tail)
+        if plan.surfaces is not None:
+            _add_weights(bodies, window.rows[:, plan.weight_column :], labels, tail)
+    return _texts(bodies)
+
+
+def render_compared(scores: MeasureScores) -> Exposition:
+    """Both texts of the last hours and their baselines, for the segments that gauges show."""
+    bodies: Bodies = {}
+    labels, measure = _segment_labels(scores.segments, scores.plan), scores.measure
+    for comparison in scores.comparisons:
+        tail = f',window="{comparison.window}"}} '
+        periods = [*comparison.periods.values()]
+        _add_rows(bodies, measure.families.recent, measure, [comparison.recent], labels, tail)
+        if periods:
+            _add_rows(bodies, measure.families.baseline, measure, periods, labels, tail)
+        unit = f'{{window="{comparison.window}",unit="{comparison.unit}"}} '
+        add(bodies, measure.families.baseline_periods, "", [""], unit, [len(periods)])
+    return _texts(bodies)
+
+
+def render_grading(scores: MeasureScores) -> Exposition:
+    """Both texts of the files that grade a measure, and of those that lanes refused."""
+    bodies: Bodies = {}
+    refused = Counter(entry for lane in scores.files for entry in lane.refused)
+    for entry, lanes in sorted(refused.items()):
+        named = f'name="{escape(entry.name)}",start="{start_text(entry.start_ms)}"'
+        add(bodies, FAMILIES["relevanced_judgements_refused_lanes"], "{", [named], "} ", [lanes])
+    grading = scores.grading
+    if grading is not None and scores.until_ms is not None:
+        for family, value in (
+            (FAMILIES["relevanced_judged_until_timestamp_seconds"], scores.until_ms / 1000),
+            (FAMILIES["relevanced_judged_since_timestamp_seconds"], grading.since_ms / 1000),
+            (FAMILIES["relevanced_judgements_mixed"], int(grading.is_mixed)),
+        ):
+            add(bodies, family, "", [""], " ", [value])
+    return _texts(bodies)
+
+
+def render_traffic(
+    snapshot: Snapshot, counters: Counters, plan: Plan, experiments: Findings = NOTHING
+) -> Exposition:
+    """Both texts of what a snapshot says beside its windows. A family without a sample is left
+    out."""
+    bodies: Bodies = {}
     _add_counters(bodies, counters, _segment_labels(counters.segments, plan), plan)
     _add_counts(bodies, snapshot, plan)
     _add_times(bodies, snapshot, plan)
@@ -123,36 +168,6 @@ def render(
     others = (*sample_series.layout_samples(snapshot, plan), *sample_series.query_samples(snapshot))
     for family, labels, value in (*experiment_samples(experiments), *others):
         add_lines(bodies, family, [f"{family.name}{{{labels}}} {value:.9g}\n"])
-    return _texts(bodies)
-
-
-def render_compared(
-    comparisons: Sequence[BaselineComparison], gauges: Selection, plan: Plan
-) -> Exposition:
-    """Both texts of the last hours and their baselines, for the segments that gauges show."""
-    bodies: Bodies = {}
-    labels = _segment_labels(gauges.segments, plan)
-    for comparison in comparisons:
-        tail = f',window="{comparison.window}"}} '
-        _add_period(bodies, "recent", [comparison.recent], labels, tail, plan)
-        if comparison.periods:
-            _add_period(bodies, BASELINE, [*comparison.periods.values()], labels, tail, plan)
-        unit = f'{{window="{comparison.window}",unit="{comparison.unit}"}} '
-        add(
-            bodies,
-            FAMILIES["relevanced_baseline_periods"],
-            "",
-            [""],
-            unit,
-            [len(comparison.periods)],
-        )
-    return _texts(bodies)
-
-
-def render_judged(scores: JudgedScores) -> Exposition:
-    """Both texts of the judged scores."""
-    bodies: Bodies = {}
-    judged.add_judged(bodies, scores)
     return _texts(bodies)
 
 
@@ -174,9 +189,12 @@ def render_changes(found: Iterable[tuple[Family, str, float]]) -> Exposition:
     return _texts(bodies)
 
 
-def joined(first: Exposition, second: Exposition) -> Exposition:
-    """Both texts of two expositions that have no family in common."""
-    return Exposition(first.text + second.text, first.openmetrics + second.openmetrics)
+def joined(*expositions: Exposition) -> Exposition:
+    """Both texts of expositions that have no family in common."""
+    return Exposition(
+        tuple(chunk for each in expositions for chunk in each.text),
+        tuple(chunk for each in expositions for chunk in each.openmetrics),
+    )
 
 
 def _segment_labels(segments: Sequence[tuple[str, str]], plan: Plan) -> list[str]:
@@ -203,23 +221,31 @@ def _openmetrics_head(family: Family) -> bytes:
     return f"# HELP {name} {family.help}\n# TYPE {name} {family.kind}\n".encode()
 
 
-def _add_windows(
-    bodies: Bodies, snapshot: Snapshot, gauges: Selection, labels: Sequence[str], plan: Plan
+def _add_rows(
+    bodies: Bodies,
+    of: RowFamilies,
+    measure: Measure,
+    periods: Periods,
+    labels: Sequence[str],
+    tail: str,
 ) -> None:
-    for window in snapshot.windows:
-        rows = gauges.fold(window.rows)
-        tail = f',window="{escape(window.window)}",view="{window.view}"}} '
-        for column, name in enumerate(SHOWN_COUNTS):
-            add(bodies, FAMILIES[f"relevanced_{name}"], "{", labels, tail, rows[:, column].tolist())
-        for index, metric in enumerate(plan.metrics):
-            head = f'{{metric="{escape(metric.name)}",'
-            means, errors = estimates(rows, plan, index)
-            add_defined(bodies, FAMILIES["relevanced_score"], head, labels, tail, means)
-            add_defined(bodies, FAMILIES["relevanced_score_stderr"], head, labels, tail, errors)
-            scored = rows[:, plan.metric_column(index)].tolist()
-            add(bodies, FAMILIES["relevanced_scored_impressions"], head, labels, tail, scored)
-        if plan.surfaces is not None:
-            _add_weights(bodies, rows[:, plan.weight_column :], labels, tail)
+    """Add counts, lists and scores: of a window or of the last hours, which are one period, or of
+    a baseline, the average of several."""
+    plan, rows = measure.plan, expected(periods)
+    is_baseline = of is measure.families.baseline
+    for column, family in enumerate(of.counts):
+        add_defined(bodies, family, "{", labels, tail, rows[:, column])
+    if of.lists:
+        for family, values in zip(of.lists, measure.lists(periods, is_baseline), strict=True):
+            add_defined(bodies, family, "{", labels, tail, values)
+    for index, metric in enumerate(plan.metrics):
+        head = f'{{metric="{escape(metric.name)}",'
+        values_of_periods = [estimates(each, plan, index) for each in periods]
+        means, errors = over_periods(values_of_periods, is_baseline)
+        add_defined(bodies, of.score, head, labels, tail, means)
+        add_defined(bodies, of.score_stderr, head, labels, tail, errors)
+        scored = rows[:, plan.metric_column(index)]
+        add_defined(bodies, of.scored_impressions, head, labels, tail, scored)
 
 
 def _add_weights(bodies: Bodies, columns: Rows, labels: Sequence[str], tail: str) -> None:
@@ -241,29 +267,6 @@ def _add_weights(bodies: Bodies, columns: Rows, labels: Sequence[str], tail: str
     add_defined(bodies, FAMILIES["relevanced_ips_clipped_share"], "{", labels, tail, shares)
 
 
-def _add_period(
-    bodies: Bodies,
-    period: str,
-    rows_of_periods: Sequence[Floats],
-    labels: Sequence[str],
-    tail: str,
-    plan: Plan,
-) -> None:
-    """Add the last hours, which are one period, or the baseline, the average of several."""
-    expected = np.mean(rows_of_periods, axis=0)
-    for column, name in enumerate(SHOWN_COUNTS):
-        family = FAMILIES[f"relevanced_{period}_{name}"]
-        add_defined(bodies, family, "{", labels, tail, expected[:, column])
-    is_baseline = period == BASELINE
-    lengths = [list_lengths(rows) for rows in rows_of_periods]
-    means, errors = of_periods(lengths, is_baseline=is_baseline)
-    add_defined(bodies, FAMILIES[f"relevanced_{period}_list_length"], "{", labels, tail, means)
-    add_defined(
-        bodies, FAMILIES[f"relevanced_{period}_list_length_stderr"], "{", labels, tail, errors
-    )
-    add_scores(bodies, period, rows_of_periods, labels, tail, plan, is_baseline=is_baseline)
-
-
 def _add_propensities(bodies: Bodies, surfaces: Surfaces) -> None:
     for table in surfaces.tables:
         tail = f'{{surface="{escape(table.surface)}",version="{escape(table.version)}"}} '
@@ -273,14 +276,8 @@ def _add_propensities(bodies: Bodies, surfaces: Surfaces) -> None:
 def _add_counters(bodies: Bodies, counters: Counters, labels: Sequence[str], plan: Plan) -> None:
     rows = counters.rows
     for column, name in enumerate(SHOWN_COUNTS):
-        add(
-            bodies,
-            FAMILIES[f"relevanced_settled_{name}_total"],
-            "{",
-            labels,
-            "} ",
-            rows[:, column].tolist(),
-        )
+        family = FAMILIES[f"relevanced_settled_{name}_total"]
+        add(bodies, family, "{", labels, "} ", rows[:, column].tolist())
     for index, metric in enumerate(plan.metrics):
         head = f'{{metric="{escape(metric.name)}",'
         for family, values in _metric_totals(rows, plan.metric_column(index), metric.unit):
@@ -337,8 +334,6 @@ def _add_time(bodies: Bodies, family: Family, tail: str, time_ms: int | None) ->
 
 BOUNDS: Final = ("earliest", "likely", "latest")
 """Values of the label `bound` of an onset."""
-Sample: TypeAlias = tuple[Family, str, float]
-"""(family, labels, value)."""
 MARKERS_WITHIN_MS: Final = 86_400_000
 MARKERS_OF_KIND: Final = 5
 """Each text is a series of its own, so only the latest few of the last day are served."""

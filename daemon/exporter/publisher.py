@@ -18,115 +18,82 @@ the checksum continues where the first part's ended. So a scrape compresses kilo
 
 import struct
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
-from typing import Final, TypeAlias
+from functools import reduce
+from typing import Final
 
 import msgspec
-import numpy as np
-
-from relevanced.metrics import Floats
 
 from ..changes import DEFAULTS, ChangeSettings, Fall, Marker, ordered
 from ..experiments import NOTHING, Findings, FindingsCache
-from ..lane import Rows
-from ..panes import pane_start
 from ..plan import Plan
 from ..storage import StoredPast
 from ..views import (
     HighestTotals,
-    HourHistory,
-    HourSources,
-    Indices,
     LaneView,
     PreviousSelection,
     Report,
-    Segment,
     Selection,
     Snapshot,
     classes_by_attribute,
     counters_of,
     covered,
     refusals,
-    scores,
+    scores as scoring,
     selection,
     snapshot,
     words_of,
 )
-from . import baselines, exposition, sample_series
-from .baselines import Usual
-from .detector import Basis, ChangeDetector, Detection
+from . import exposition, sample_series
 from .exposition import Chunks, Exposition
 from .first_sights import CatchUpProgress, FirstSights
-from .judged import JudgedScores, Scorer, rows_plan
-from .judged_falls import JudgedBasis, JudgedFalls
+from .measures import MeasureScores, measures_of
+from .scorer import Scorer, no_bins
 from .timelines import Measuring
 
 
 @dataclass(frozen=True)
 class Reading:
-    """One snapshot, the lanes that it sums, and the segments with gauges."""
+    """The scores of all measures at one instant, and what is known beside them."""
 
-    plan: Plan
-    views: Sequence[LaneView]
-    snapshot: Snapshot
-    selection: Selection
+    scores: tuple[MeasureScores, ...]
+    """Those of clicks first."""
     experiments: Findings = NOTHING
-    judged: Detection = Detection()
-    """What fell and has not recovered, as of the last look."""
-    by_judgements: JudgedScores | None = None
-    """None where no metrics are judged."""
-    judged_falls: Detection = Detection()
-    """The same of judged scores."""
-    usual: Usual = Usual()
-    """The last hours, and the same hours before."""
+    change_settings: ChangeSettings = DEFAULTS
+    """With the design effect that is used, measured or set."""
     markers: tuple[Marker, ...] = ()
     """What people marked, by time."""
-    of_hours: HourSources | None = None
-    """None: the hours of the lanes alone."""
-    outages: frozenset[int] = frozenset()
-    """Starts of hours that say nothing about what is usual."""
 
-    @cached_property
-    def hour_sources(self) -> HourSources:
-        """Where the rows of hours come from."""
-        return self.of_hours or HourSources.of(self.views, (), self.plan)
+    @property
+    def clicks(self) -> MeasureScores:
+        """By feedback."""
+        return self.scores[0]
 
-    @cached_property
-    def _selected_rows(self) -> Sequence[Mapping[int, Indices]]:
-        """For each lane: page → the rows of the selection where its segments count."""
-        return [
-            {
-                page: self.selection.rows_of(lane.names.of_page(page))
-                for page in {page for pages in lane.panes.values() for page in pages}
-            }
-            for lane in self.views
-        ]
+    @property
+    def judged(self) -> MeasureScores | None:
+        """By judgements; None where no metrics are judged."""
+        return next((scores for scores in self.scores if scores.measure.is_graded), None)
 
-    def _pages(self, window: int, start: int) -> Iterator[tuple[Indices, Rows]]:
-        """((n,) rows of the selection, (n, columns) rows) of each page of a pane, lane by lane."""
-        for lane, selected in zip(self.views, self._selected_rows, strict=True):
-            for page, rows in lane.panes.get((window, start), {}).items():
-                yield selected[page], rows[: len(selected[page])]
+    @property
+    def plan(self) -> Plan:
+        """That of the lanes."""
+        return self.clicks.plan
 
-    def panes(self, window: int, starts: Sequence[int], segment: Segment) -> Rows:
-        """(starts, columns): a selected segment in each of these panes of the window."""
-        wanted = self.selection.segments.index(segment)
-        summed = np.zeros((len(starts), self.plan.row_width), np.int64)
-        for index, start in enumerate(starts):
-            for selected, rows in self._pages(window, start):
-                summed[index] += rows[selected == wanted].sum(axis=0)
-        return summed
+    @property
+    def views(self) -> Sequence[LaneView]:
+        """The lanes."""
+        return self.clicks.views
 
-    def column(self, window: int, starts: Sequence[int], column: int) -> Floats:
-        """(starts, selected segments): one column in each of these panes of the window."""
-        size = len(self.selection.segments) + 1
-        summed = np.zeros((len(starts), size))
-        for index, start in enumerate(starts):
-            for selected, rows in self._pages(window, start):
-                summed[index] += np.bincount(selected, rows[:, column], size)
-        return summed[:, :-1]
+    @property
+    def snapshot(self) -> Snapshot:
+        """Their sum."""
+        return self.clicks.snapshot
+
+    @property
+    def selection(self) -> Selection:
+        """The segments with gauges."""
+        return self.clicks.selection
 
 
 _GZIP_LEVEL: Final = 1
@@ -217,10 +184,10 @@ def of_reading(published: Published, was_ready: bool) -> list[Condition]:
     reading = published.reading
     if reading is None:
         return found
-    graded = reading.by_judgements
-    if graded is not None:
+    judged = reading.judged
+    if judged is not None:
         # Other lanes and the scores of clicks are as good as without judgements.
-        found.append(Condition("judged_scores", True, words_of(graded.files, graded.measure)))
+        found.append(Condition("judged_scores", True, words_of(judged.files, judged.grading)))
     for attribute, lanes in classes_by_attribute(reading.views, reading.plan).items():
         found.append(Condition(f"classes of {attribute}", True, "; ".join(refusals(lanes))))
     return found
@@ -259,9 +226,20 @@ def _compressor() -> "zlib._Compress":
     return zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, _RAW_DEFLATE)
 
 
-_ComparedKey: TypeAlias = tuple[int | None, tuple[Segment, ...], tuple[int, ...], frozenset[int]]
-"""(base pane that contains as_of, segments that gauges show, hours that the lanes contain, hours
-that they lost)."""
+class KeptTexts:
+    """The texts of one measure, each made anew where what it shows is another object."""
+
+    def __init__(self) -> None:
+        self._kept: dict[Callable[[MeasureScores], Exposition], tuple[object, Exposition]] = {}
+
+    def of(
+        self, render: Callable[[MeasureScores], Exposition], scores: MeasureScores, shown: object
+    ) -> Exposition:
+        """The text of what is shown of the scores."""
+        kept = self._kept.get(render)
+        if kept is None or kept[0] is not shown:
+            kept = self._kept[render] = shown, render(scores)
+        return kept[1]
 
 
 class Publisher:
@@ -286,34 +264,22 @@ class Publisher:
         self._plan, self._change_settings = plan, change_settings
         self._totals = HighestTotals()
         self._findings = FindingsCache(plan.tracking, plan.metrics)
-        self._history = HourHistory(plan)
         self._measuring = Measuring(plan, change_settings)
-        self._compared_key: _ComparedKey | None = None
-        self._compared_texts: Exposition | None = None
-        self._comparisons: Sequence[baselines.BaselineComparison] = ()
-        self._outages: frozenset[int] = frozenset()
-        self._detector = ChangeDetector(plan, change_settings)
-        self._scorer = None if plan.judged is None else Scorer(plan)
-        self._judged_falls: JudgedFalls | None = None
-        if plan.judged is not None:
-            self._judged_falls = JudgedFalls(rows_plan(plan), change_settings)
-        self._judged = Detection()
-        self._judged_texts = Exposition()
-        self._graded_scores: JudgedScores | None = None
-        self._graded_texts = Exposition()
+        self._measured: object = None
+        """The comparisons when the design effect was measured."""
+        self._scorers = [Scorer(measure, change_settings) for measure in measures_of(plan)]
+        self._texts = [KeptTexts() for _ in self._scorers]
 
     @property
     def falls(self) -> tuple[Fall, ...]:
-        """The falls that are open or over, which another process may take over: of scores of
-        feedback, and of judged ones."""
-        judged = () if self._judged_falls is None else self._judged_falls.falls
-        return (*self._detector.falls, *judged)
+        """The falls of all measures that are open or over, which another process may take over."""
+        return tuple(fall for scorer in self._scorers for fall in scorer.falls)
 
     @falls.setter
     def falls(self, falls: tuple[Fall, ...]) -> None:
-        self._detector.falls = tuple(fall for fall in falls if fall.graded is None)
-        if self._judged_falls is not None:
-            self._judged_falls.falls = tuple(fall for fall in falls if fall.graded is not None)
+        for scorer in self._scorers:
+            is_graded = scorer.measure.is_graded
+            scorer.falls = tuple(f for f in falls if (f.graded is not None) == is_graded)
 
     def forget_totals(self) -> None:
         """Forget the highest totals: another process serves the counters from now on."""
@@ -328,101 +294,69 @@ class Publisher:
         Without the series the texts are empty, and nothing of the counters is remembered. The
         answers are the same. Takes long: meant for a thread, and for one call at a time.
         """
-        read, views = views, covered(views, self._plan)
+        views = covered(views, self._plan)
         raised = self._totals.raised(views) if with_series else views
         requested = self.previous.segments if with_series else ()
         whole = snapshot.evaluate(raised, self._plan, requested, now_ms)
         gauges = selection.busiest(whole, self._plan)
         # What was counted, not what counters show after a roll-back: only one process knows that.
         counted = replace(whole, counts=snapshot.sum_counts(views)) if with_series else whole
-        report = scores.report(counted, gauges, self._plan)
+        report = scoring.report(counted, gauges, self._plan)
         experiments = self._findings.of(
             [view.experiments for view in views], whole.as_of_ms, report.as_of
         )
-        self._compare(views, whole, gauges)
-        scorer = self._scorer
-        by_judgements = None
-        if scorer is not None:
-            by_judgements = scorer.of(read, whole.as_of_ms, gauges, whole.coverage)
-        basis = Basis(gauges, self._comparisons, self._measuring.found.used)
-        basis = basis if scorer is None else replace(basis, judged=scorer.bins)
-        judged = self._detector.look(views, self._history, basis, whole.as_of_ms)
-        judged_falls = self._look_at_judged(read, by_judgements)
-        used = replace(self._change_settings, design_effect=self._measuring.found.used)
-        usual = Usual(self._comparisons, used)
+        found = self._scores(views, counted, gauges)
         self.first_sights = self._first_sights.of(views, whole.as_of_ms, self.markers)
-        markers = ordered((*self.markers, *self.first_sights))
         reading = Reading(
-            self._plan,
-            views,
-            counted,
-            gauges,
+            found,
             experiments,
-            judged,
-            by_judgements,
-            judged_falls,
-            usual,
-            markers,
-            self._history.sources,
-            self._outages,
+            replace(self._change_settings, design_effect=self._measuring.found.used),
+            ordered((*self.markers, *self.first_sights)),
         )
         texts = self._series(whole, reading) if with_series else Exposition()
         return publish(texts, report, reading, ())
 
-    def _look_at_judged(self, views: Sequence[LaneView], scores: JudgedScores | None) -> Detection:
-        """Which judged scores fell."""
-        if self._scorer is None or self._judged_falls is None or scores is None:
-            return Detection()
-        basis = JudgedBasis(scores, self._scorer.history, self._measuring.found.used)
-        return self._judged_falls.look(views, basis)
+    def _scores(
+        self, views: Sequence[LaneView], whole: Snapshot, gauges: Selection
+    ) -> tuple[MeasureScores, ...]:
+        """The scores of every measure, and what fell."""
+        found = [scorer.of(views, whole, gauges, self.past) for scorer in self._scorers]
+        if found[0].comparisons is not self._measured:
+            self._measured = found[0].comparisons
+            self._measuring.take(self._scorers[0].history, whole, gauges)
+        effect = self._measuring.found.used
+        graded = (scorer.bins for scorer in self._scorers if scorer.measure.is_graded)
+        bins = next(graded, no_bins)
+        return tuple(
+            replace(scores, changes=scorer.look(effect, bins))
+            for scores, scorer in zip(found, self._scorers, strict=True)
+        )
 
     def _series(self, whole: Snapshot, reading: Reading) -> Exposition:
         """The series of all the traffic: of the one process that serves them."""
-        gauges = reading.selection
-        counters, self.previous = counters_of(whole, gauges, self._plan, self.previous)
-        texts = exposition.render(whole, gauges, counters, self._plan, reading.experiments)
-        texts = exposition.joined(texts, self._compared(gauges))
-        texts = exposition.joined(texts, self._changes(reading.judged))
-        texts = exposition.joined(texts, self._graded(reading.by_judgements))
-        graded = reading.by_judgements
+        counters, self.previous = counters_of(whole, reading.selection, self._plan, self.previous)
+        effect, found = self._measuring.found, list[Exposition]()
+        for scores, kept in zip(reading.scores, self._texts, strict=True):
+            found.append(kept.of(exposition.render_windows, scores, scores.snapshot))
+            if not scores.measure.is_graded:
+                found.append(
+                    exposition.render_traffic(whole, counters, self._plan, reading.experiments)
+                )
+            found.append(kept.of(exposition.render_compared, scores, scores.comparisons))
+            if scores.measure.is_graded:
+                found.append(exposition.render_grading(scores))
+            else:
+                found.append(exposition.render_design_effect(effect.used, effect.measured))
+                found.append(kept.of(_changes, scores, scores.changes))
         classes = classes_by_attribute(reading.views, self._plan)
-        refused = sample_series.file_samples(() if graded is None else graded.files, classes)
-        texts = exposition.joined(texts, exposition.render_changes(refused))
-        marked = exposition.marker_samples(reading.markers, whole.as_of_ms)
-        return exposition.joined(texts, exposition.render_changes(marked))
+        graded = () if reading.judged is None else reading.judged.files
+        samples = (
+            *sample_series.file_samples(graded, classes),
+            *exposition.marker_samples(reading.markers, whole.as_of_ms),
+        )
+        return exposition.joined(*found, exposition.render_changes(samples))
 
-    def _compare(self, views: Sequence[LaneView], whole: Snapshot, gauges: Selection) -> None:
-        """Compare the last hours with their baselines, no more often than once per base pane: it
-        costs as much as all the rest."""
-        self._history.take(views, self.past)
-        as_of_ms = whole.as_of_ms
-        pane = None if as_of_ms is None else pane_start(as_of_ms, self._plan.timing.base_ms)
-        key = (pane, gauges.segments, self._history.starts, self._history.lost)
-        if key != self._compared_key:
-            self._comparisons = baselines.compare(self._history, views, whole, gauges, self._plan)
-            self._measuring.take(self._history, whole, gauges)
-            self._outages = baselines.left_out(self._history)
-            self._compared_key, self._compared_texts = key, None
 
-    def _compared(self, gauges: Selection) -> Exposition:
-        """The texts of the last hours and their baselines, kept while these are the same."""
-        if self._compared_texts is None:
-            effect = self._measuring.found
-            self._compared_texts = exposition.joined(
-                exposition.render_compared(self._comparisons, gauges, self._plan),
-                exposition.render_design_effect(effect.used, effect.measured),
-            )
-        return self._compared_texts
-
-    def _graded(self, scores: JudgedScores | None) -> Exposition:
-        """The texts of the judged scores, kept while these are the same."""
-        if scores is not None and scores is not self._graded_scores:
-            self._graded_scores, self._graded_texts = scores, exposition.render_judged(scores)
-        return self._graded_texts
-
-    def _changes(self, judged: Detection) -> Exposition:
-        """The texts of what fell, since when, and what could be noticed."""
-        if judged is not self._judged:
-            found = exposition.change_samples(judged, self._plan)
-            self._judged, self._judged_texts = judged, exposition.render_changes(found)
-        return self._judged_texts
+def _changes(scores: MeasureScores) -> Exposition:
+    """What fell, since when, and what could be noticed."""
+    return exposition.render_changes(exposition.change_samples(scores.changes, scores.plan))

@@ -28,7 +28,7 @@ from ..storage import (
     unpack_page,
     whole_or_damaged,
 )
-from ..views import LaneFiles, measure_at
+from ..views import LaneFiles, grading_at
 from .buckets import NO_END, rows_of, settle_rest
 from .stored import NOT_COUNTED, StoredLane, names_of, watermark_of
 
@@ -158,8 +158,8 @@ class JudgedHourRows:
     def file_of(self, start: int) -> str | None:
         """The name of the file that graded an hour, `mixed` where lanes disagree; None where none
         did, or lanes began to grade later."""
-        measure = measure_at(self.lanes, start) if self.are_known else None
-        return None if measure is None else measure.name
+        grading = grading_at(self.lanes, start) if self.are_known else None
+        return None if grading is None else grading.name
 
     def known(self) -> HourRows:
         """The rows without the hours that some lane has no file for, or no rows of."""

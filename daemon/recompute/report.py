@@ -17,7 +17,16 @@ from rich.text import Text
 from ..changes import text
 from ..events import DROP_REASONS, REJECTION_REASONS, timestamp_text
 from ..experiments import DayEffect, Finding, Findings, render_report
-from ..exporter import IMPRESSIONS, Reading, Scorer, judged_shares, rows_plan
+from ..exporter import (
+    IMPRESSIONS,
+    MeasureScores,
+    Reading,
+    Scorer,
+    clicks_measure,
+    judged_measure,
+    judged_shares,
+    rows_plan,
+)
 from ..http import DatedFile, JudgedScore, dated_file, judged
 from ..judgements import IndexEntry
 from ..lane import Lane, PagedRows, row_width
@@ -71,8 +80,9 @@ def judged_report(lane: Lane, hours: JudgedHours) -> ReplayJudged:
     whole = snapshot.evaluate([view], plan, view.names.segments)
     shown = selection_of(lane)
     graded = [replace(view, judged=replace(hours.view(lane), hours={}))]
-    found = Scorer(plan).of(graded, whole.as_of_ms, shown)
-    windows = judged(Reading(plan, graded, whole, shown, by_judgements=found), {})
+    clicks = MeasureScores(clicks_measure(plan), graded, whole, shown)
+    found = Scorer(judged_measure(plan)).of(graded, whole, shown)
+    windows = judged(Reading((clicks, found)), {})
     by_file = hours.by_file(lane)
     files = {entry: dated_file(entry) for entry in by_file}
     return ReplayJudged(

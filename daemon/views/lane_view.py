@@ -12,7 +12,7 @@ the column has no values, and is undefined. A window shows it once all of it is 
 Which files of judgements graded an hour, in all lanes together, and which files lanes refused,
 also those of classes.
 
-A new file is a new measure: what two files grade must not be compared. So a reader needs to know,
+A new file is a new grading: what two files grade must not be compared. So a reader needs to know,
 of each instant, the file of every lane, and since when it is these.
 """
 
@@ -175,7 +175,7 @@ def files_of(lane: int, timeline: Timeline, latest_ms: int) -> LaneFiles:
 
 
 @dataclass(frozen=True)
-class Measure:
+class GradingFiles:
     """What scores are graded by at one instant."""
 
     since_ms: int
@@ -193,8 +193,8 @@ class Measure:
         return MIXED if self.is_mixed else self.files[0].name
 
 
-def measure_at(lanes: Sequence[LaneFiles], time_ms: int) -> Measure | None:
-    """The measure of this instant; None where no lane has a file then, or one has no judged
+def grading_at(lanes: Sequence[LaneFiles], time_ms: int) -> GradingFiles | None:
+    """What grades at this instant; None where no lane has a file then, or one has no judged
     columns yet."""
     found = [lane.at(time_ms) for lane in lanes]
     files = tuple(sorted({file for file in found if file is not None}))
@@ -204,7 +204,7 @@ def measure_at(lanes: Sequence[LaneFiles], time_ms: int) -> Measure | None:
     next_ms = [
         entry.start_ms for lane in lanes for entry in lane.entries if entry.start_ms > time_ms
     ]
-    return Measure(
+    return GradingFiles(
         max(began_ms, *(file.start_ms for file in files)),
         min(next_ms, default=None),
         files,
@@ -212,11 +212,11 @@ def measure_at(lanes: Sequence[LaneFiles], time_ms: int) -> Measure | None:
     )
 
 
-def words_of(lanes: Sequence[LaneFiles], measure: Measure | None) -> str:
+def words_of(lanes: Sequence[LaneFiles], grading: GradingFiles | None) -> str:
     """What is wrong with the files that lanes grade by; "" where nothing is."""
     found = refusals(lanes)
-    if measure is not None and measure.is_mixed:
-        names = ", ".join(entry.name for entry in measure.files)
+    if grading is not None and grading.is_mixed:
+        names = ", ".join(entry.name for entry in grading.files)
         found.append(f"lanes grade by different files of judgements ({names})")
     return "; ".join(found)
 

@@ -21,13 +21,22 @@ from prometheus_client import generate_latest
 from prometheus_client.metrics_core import Metric as SeriesFamily
 from prometheus_client.registry import Collector
 
-from relevanced.daemon.exporter import Published, exposition, publish
+from relevanced.daemon.exporter import (
+    Exposition,
+    MeasureScores,
+    Published,
+    clicks_measure,
+    exposition,
+    publish,
+)
 from relevanced.daemon.panes import timing
 from relevanced.daemon.plan import ALL, COUNT_COLUMNS, Plan
 from relevanced.daemon.views import (
     LaneView,
     Names,
     PreviousSelection,
+    Selection,
+    Snapshot,
     counters_of,
     scores,
     selection,
@@ -171,9 +180,16 @@ def published(view: LaneView, of: Plan) -> Published:
     """Everything that the exporter publishes for a lane."""
     whole = snapshot.evaluate([view], of)
     gauges = selection.busiest(whole, of)
-    counters, _ = counters_of(whole, gauges, of, PreviousSelection())
-    texts = exposition.render(whole, gauges, counters, of)
+    texts = rendered(view, whole, gauges, of)
     return publish(texts, scores.report(whole, gauges, of), of, ())
+
+
+def rendered(view: LaneView, whole: Snapshot, gauges: Selection, of: Plan) -> Exposition:
+    """Both texts of a snapshot."""
+    counters, _ = counters_of(whole, gauges, of, PreviousSelection())
+    shown = MeasureScores(clicks_measure(of), [view], whole, gauges)
+    traffic = exposition.render_traffic(whole, counters, of)
+    return exposition.joined(exposition.render_windows(shown), traffic)
 
 
 def processor_ms(work: Callable[[], object]) -> float:
@@ -234,14 +250,13 @@ def main() -> None:
     view = lane(of)
     whole = snapshot.evaluate([view], of)
     gauges = selection.busiest(whole, of)
-    counters, _ = counters_of(whole, gauges, of, PreviousSelection())
-    text = b"".join(exposition.render(whole, gauges, counters, of).text)
+    text = b"".join(rendered(view, whole, gauges, of).text)
     collector = FamiliesOf(text)
     samples = sum(not line.startswith(b"#") for line in text.splitlines())
     got = Measured(samples, len(text), [], [], [], [], [], [])
     served: list[object] = []
     for _ in range(ROUNDS):
-        got.render_ms.append(processor_ms(lambda: exposition.render(whole, gauges, counters, of)))
+        got.render_ms.append(processor_ms(lambda: rendered(view, whole, gauges, of)))
         got.peer_ms.append(processor_ms(lambda: generate_latest(collector)))
         measure_stalls(got, view, of, served)
     sys.stdout.buffer.write(msgspec.json.encode(got))

@@ -7,10 +7,10 @@ from typing import Any, Final
 
 import yaml
 
-from relevanced.daemon.exporter import Exposition, render_judged
+from relevanced.daemon.exporter import Exposition
 from relevanced.daemon.views import VIEWS, LaneFiles
 from tests.deploy.test_rules import rules
-from tests.judged_lanes import JudgedHour, entry, lane, scored, steady
+from tests.judged_lanes import JudgedHour, entry, exposed_judged, lane, scored, steady
 from tests.lane_views import NOW_MS, PLAN, Shown, exposed, exposed_compared, lane_view, read_text
 
 PAGE: Final = (Path(__file__).parent.parent.parent / "deploy/guide/cost-and-privacy.md").read_text()
@@ -67,7 +67,7 @@ def test_judged_metrics_add_as_many_as_the_page_says() -> None:
     for name, value in values.items():
         text = text.replace(name, str(value))
     count = int(eval(text.replace("×", "*"), {"__builtins__": {}}))  # noqa: S307
-    assert len(of_the_whole([render_judged(scores)])) == count == 99
+    assert len(of_the_whole([exposed_judged(scores)])) == count == 99
     assert f"{count} per segment" in PAGE
 
 

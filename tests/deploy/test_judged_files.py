@@ -9,13 +9,12 @@ import numpy as np
 import pytest
 
 from relevanced.daemon.changes import ChangeSettings
-from relevanced.daemon.exporter import render_judged
 from relevanced.daemon.panes import HOUR_MS
 from relevanced.daemon.views import LaneFiles
 from relevanced.metrics import Floats
 from tests.deploy.fault_scenes import fired_by
 from tests.deploy.test_judged_outage import rules_without_texts
-from tests.judged_lanes import NOON, JudgedHour, entry, lane, scored, steady
+from tests.judged_lanes import NOON, JudgedHour, entry, exposed_judged, lane, scored, steady
 from tests.lane_views import read_text
 from tests.services.prometheus_server import required
 
@@ -36,7 +35,7 @@ def at(until_ms: int, files: LaneFiles, falls: bool) -> dict[str, float]:
     for start in range(NEW.start_ms, until_ms, HOUR_MS):
         hours[start] = JudgedHour(3600, score[falls and start >= FALLS_MS])
     families = read_text(
-        b"".join(render_judged(scored(lane(hours, files, until_ms=until_ms))).text)
+        b"".join(exposed_judged(scored(lane(hours, files, until_ms=until_ms))).text)
     )
     return {
         f"{sample.name}{{" + ",".join(f'{k}="{v}"' for k, v in sample.labels.items()): sample.value

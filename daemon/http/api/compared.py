@@ -288,7 +288,7 @@ def _changes(
 
 def counts_from(reading: Reading, metric_at: int, grouping: str, begin_ms: int) -> str | None:
     """`Change.counts_from` of what is compared from `begin_ms` on."""
-    coverage = reading.hour_sources.coverage
+    coverage = reading.clicks.hour_sources.coverage
     first_ms = None if coverage is None else coverage.begins(metric_at, grouping)
     return timestamp_text(first_ms) if first_ms is not None and first_ms > begin_ms else None
 
@@ -333,7 +333,7 @@ def recent_rows(reading: Reading, window: str, view: str, wanted: Query, beyond:
         column = reading.plan.metric_column(metric_at)
         starts = range(earlier.starts[0], period.end_ms, earlier.pane_ms)
         scored, sums = (
-            reading.column(earlier.window_at, starts, at) for at in (column, column + 1)
+            reading.clicks.column(earlier.window_at, starts, at) for at in (column, column + 1)
         )
         return [timestamp_text(starts[index]) for index in onsets(scored, sums)]
 
@@ -349,12 +349,12 @@ def usual_rows(
     The last hours are the shortest of 1, 6 and 24 that are as long as the window, or 24.
     """
     hours, plan = _hours_of(reading, window), reading.plan
-    found = [each for each in reading.usual.comparisons if each.window == f"{hours}h"]
+    found = [each for each in reading.clicks.comparisons if each.window == f"{hours}h"]
     periods = {} if not found else _periods(found[0], against, plan.hour_ms)
     if not periods:
         return Table(None, (), (), _nothing_yet(reading, against, hours))
     (comparison,) = found
-    change_settings = reading.usual.change_settings
+    change_settings = reading.change_settings
     earlier = EarlierHours(
         comparison.recent,
         [*periods.values()],
@@ -405,7 +405,7 @@ def _nothing_yet(reading: Reading, against: Earlier, hours: int) -> str:
     span = "hour" if hours == 1 else f"{hours} hours"
     words = {"day": "a day", "weeks": "a week"}[against]
     nothing = f"At least half of the same {span} {words} before is not kept, or had an outage."
-    kept = reading.hour_sources.starts
+    kept = reading.clicks.hour_sources.starts
     if not kept:
         return nothing
     # The first hour is left out: counting may have begun within it.

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from ...events import instant_ms, timestamp_text
-from ...exporter import Reading
+from ...exporter import MeasureScores, Reading
 from ...lane import Rows
 from ...panes import HOUR_MS, Window, pane_start
 from ...plan import Plan
@@ -69,8 +69,8 @@ def history(reading: Reading, metric: str, segment: Segment, window: str) -> His
     window_at = window_index(plan, window)
     span = plan.timing.windows[window_at]
     settled_ms = None if as_of_ms is None else as_of_ms - plan.timing.settle_ms
-    starts = [] if as_of_ms is None else kept_starts(reading, window_at, as_of_ms)
-    rows = reading.panes(window_at, starts, segment)
+    starts = [] if as_of_ms is None else kept_starts(reading.clicks, window_at, as_of_ms)
+    rows = reading.clicks.panes(window_at, starts, segment)
     return History(
         metric=metric,
         grouping=segment[0],
@@ -84,7 +84,7 @@ def history(reading: Reading, metric: str, segment: Segment, window: str) -> His
     )
 
 
-def kept_starts(reading: Reading, window_at: int, end_ms: int) -> list[int]:
+def kept_starts(reading: MeasureScores, window_at: int, end_ms: int) -> list[int]:
     """Start times of the panes of a window that every lane keeps, up to the pane of `end_ms`."""
     timing = reading.plan.timing
     span = timing.windows[window_at]
@@ -150,7 +150,8 @@ def compared_periods(reading: Reading, window: str, end_ms: int) -> tuple[Period
         last_end = pane_start(min(now.end_ms - back_ms, now.starts[0]), kept.pane_ms)
         count = -(-span.length_ms // kept.pane_ms)
         starts = range(last_end - count * kept.pane_ms, last_end, kept.pane_ms)
-        if starts[0] >= kept_starts(reading, kept_at, reading.snapshot.as_of_ms or end_ms)[0]:
+        until_ms = reading.snapshot.as_of_ms or end_ms
+        if starts[0] >= kept_starts(reading.clicks, kept_at, until_ms)[0]:
             return now, Period(kept_at, starts, kept.pane_ms)
     starts = range(now.starts[0] - span.length_ms, now.starts[0], span.pane_ms)
     return now, Period(window_at, starts, span.pane_ms)
@@ -211,7 +212,7 @@ def hours(reading: Reading, wanted: Query, from_: str | None, to: str | None) ->
     """The hours of the shown segments that pass the filters `wanted` (name → allowed values).
     Raises BadRequest."""
     plan, as_of_ms = reading.plan, reading.snapshot.as_of_ms
-    kept = reading.hour_sources.starts
+    kept = reading.clicks.hour_sources.starts
     chosen = requested(reading.selection.segments, wanted)
     if as_of_ms is None or not kept or not chosen:
         return Hours(
@@ -234,7 +235,7 @@ def hours(reading: Reading, wanted: Query, from_: str | None, to: str | None) ->
             f"{len(starts)} hours of {len(names)} metrics of {len(chosen)} segments: must be at"
             f" most {MOST_HOUR_ROWS:,} rows: narrow from, to, metric, grouping or segment",
         )
-    first_ms = max(reading.hour_sources.born_ms, kept[0]) + plan.hour_ms
+    first_ms = max(reading.clicks.hour_sources.born_ms, kept[0]) + plan.hour_ms
     complete = range(first_ms, pane_start(settled_ms, plan.hour_ms), plan.hour_ms)
     return Hours(
         hour_seconds=plan.hour_ms // 1000,
@@ -286,7 +287,7 @@ def _rows(
 ) -> Iterator[HourScore]:
     at, plan = timestamp_text(start), reading.plan
     rows = _summed(reading, start)
-    cells = reading.hour_sources.filled(start)
+    cells = reading.clicks.hour_sources.filled(start)
     line_of = {grouping: line for line, grouping in enumerate(plan.grouping_names)}
     for name in names:
         metric_at = metric_index(plan, name)
@@ -312,7 +313,7 @@ def _rows(
 def _summed(reading: Reading, start: int) -> Rows:
     """(selected segments, columns): the rows of an hour, of all sources."""
     summed = np.zeros((len(reading.selection.segments) + 1, reading.plan.row_width), np.int64)
-    sources = reading.hour_sources
+    sources = reading.clicks.hour_sources
     for source, pages in zip(sources.each, sources.pages(start), strict=True):
         for page in pages or {}:
             into = reading.selection.rows_of(source.names.of_page(page))

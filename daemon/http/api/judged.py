@@ -20,9 +20,8 @@ from ...changes import settings
 from ...events import timestamp_text
 from ...exporter import (
     IMPRESSIONS,
-    JudgedScores,
+    MeasureScores,
     Reading,
-    first_of_window,
     judged_shares,
 )
 from ...judgements import NOTHING_READ, IndexEntry
@@ -66,9 +65,9 @@ class JudgedChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How many weeks, days or hours."""
 
 
-def judged_changes(reading: Reading, found: JudgedScores, wanted: Query) -> Iterator[JudgedChange]:
+def judged_changes(reading: Reading, found: MeasureScores, wanted: Query) -> Iterator[JudgedChange]:
     """The rows of the shown segments that pass the filters `wanted`."""
-    plan, change_settings = found.plan, reading.usual.change_settings
+    plan, change_settings = found.plan, reading.change_settings
     drifts = np.full(len(plan.metrics), change_settings.drift_ratio)
     for comparison in found.comparisons:
         if not comparison.periods:
@@ -239,17 +238,17 @@ class JudgedHistory(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def judged(reading: Reading, wanted: Query) -> Judged:
     """The judged scores that pass the filters `wanted`."""
-    found = reading.by_judgements
+    found = reading.judged
     if found is None or reading.plan.judged is None:
         return Judged((), None, None, None, (), (), (), 0, None, (), ())
-    measure = found.measure
+    grading = found.grading
     plan = reading.plan.judged
     return Judged(
         judged_metrics=tuple(metric.name for metric in plan.metrics),
         until=_text(found.until_ms),
-        judgements=None if measure is None else measure.name,
-        since=None if measure is None else timestamp_text(measure.since_ms),
-        files=() if measure is None else tuple(map(dated_file, measure.files)),
+        judgements=None if grading is None else grading.name,
+        since=None if grading is None else timestamp_text(grading.since_ms),
+        files=() if grading is None else tuple(map(dated_file, grading.files)),
         refused=refused_files(found.files),
         lanes=tuple(map(lane_files, found.files)),
         depth=plan.depth,
@@ -263,18 +262,17 @@ def judged_history(
     reading: Reading, judged_metric: str, segment: Segment, window: str
 ) -> JudgedHistory:
     """The panes of a segment, which must be one that is shown."""
-    found = reading.by_judgements
+    found = reading.judged
     assert found is not None, "a judged metric was named"
     window_at = window_index(found.plan, window)
     span = found.plan.timing.windows[window_at]
     panes: tuple[Pane, ...] = ()
-    if found.snapshot is not None and found.selection is not None and found.measure is not None:
+    if found.grading is not None:
         assert found.until_ms is not None
-        of = Reading(found.plan, found.views, found.snapshot, found.selection)
-        since_ms = found.measure.since_ms
-        starts = [s for s in kept_starts(of, window_at, found.until_ms - 1) if s >= since_ms]
-        if segment in found.selection.segments:
-            rows = of.panes(window_at, starts, segment)
+        since_ms = found.grading.since_ms
+        starts = [s for s in kept_starts(found, window_at, found.until_ms - 1) if s >= since_ms]
+        if segment in found.segments:
+            rows = found.panes(window_at, starts, segment)
             panes = panes_of(
                 rows, starts, span, found.plan, metric_index(found.plan, judged_metric)
             )
@@ -295,15 +293,15 @@ def _text(time_ms: int | None) -> str | None:
     return None if time_ms is None else timestamp_text(time_ms)
 
 
-def _scores(found: JudgedScores, wanted: Query) -> Iterator[JudgedScore]:
+def _scores(found: MeasureScores, wanted: Query) -> Iterator[JudgedScore]:
     for window in found.windows:
         if "window" not in wanted or window.window in wanted["window"]:
             yield from _of_window(found, window, wanted)
 
 
-def _of_window(found: JudgedScores, window: WindowRows, wanted: Query) -> Iterator[JudgedScore]:
-    assert found.measure is not None
-    first_ms = first_of_window(found, window)
+def _of_window(found: MeasureScores, window: WindowRows, wanted: Query) -> Iterator[JudgedScore]:
+    assert found.grading is not None
+    first_ms = found.first_of_window(window)
     since = timestamp_text(first_ms) if first_ms > window.first_ms else None
     shares = optional(judged_shares(window.rows))
     for index in wanted_metrics(found.plan, wanted.get("judged_metric", ())):
@@ -321,5 +319,5 @@ def _of_window(found: JudgedScores, window: WindowRows, wanted: Query) -> Iterat
                 impressions=int(window.rows[row, IMPRESSIONS]),
                 items_share=shares[row],
                 since=since,
-                judgements=found.measure.name,
+                judgements=found.grading.name,
             )

@@ -25,7 +25,7 @@ async def load_queries(
     """The tables of the hours that are asked for: those of a window, or those of a list before."""
     reading = context.reading
     wanted, hour_ms = asked(reading.plan, query), reading.plan.hour_ms
-    name, outages = wanted.window, reading.outages
+    name, outages = wanted.window, reading.clicks.outages
     hours: WindowOf = partial(window_of, name=name, hour_ms=hour_ms, outages=outages)
     if wanted.cursor is not None:
         listed = range(wanted.cursor.from_ms, wanted.cursor.until_ms, hour_ms)

@@ -65,7 +65,8 @@ class Incidents:
 
 def incidents_of(reading: Reading) -> Incidents:
     """All incidents, as of the last looks."""
-    by_feedback, judged = reading.judged, reading.judged_falls
+    by_feedback = reading.clicks.changes
+    judged = Detection() if reading.judged is None else reading.judged.changes
     as_of_ms = reading.snapshot.as_of_ms or 0
     together = incidents(
         (*by_feedback.open, *by_feedback.closed),
@@ -97,7 +98,8 @@ def _by_plan(incident: Incident, markers: Marks, as_of_ms: int) -> tuple[Inciden
 def headline(reading: Reading) -> Headline:
     """The worst open change, one that nobody planned before all others; else that nothing is
     worse, and what would have been noticed."""
-    as_of_ms, judged, markers = reading.snapshot.as_of_ms, reading.judged, reading.markers
+    as_of_ms, markers = reading.snapshot.as_of_ms, reading.markers
+    judged = reading.clicks.changes
     found = incidents_of(reading)
     if as_of_ms is not None and found.open:
         return _worst(found.open, reading, as_of_ms)
@@ -120,8 +122,8 @@ def _worst(news: Sequence[Incident], reading: Reading, as_of_ms: int) -> Headlin
     more, parts = len(news) - 1, [sentences.detail(incident.story)]
     if incident.beside is not None:
         parts += [_sentence(incident.beside, as_of_ms, markers), sentences.doubts(incident.beside)]
-    elif incident.story.fall.graded is not None and reading.judged.end_ms is not None:
-        parts.append(sentences.judged_alone(reading.judged.end_ms, as_of_ms))
+    elif incident.story.fall.graded is not None and reading.clicks.changes.end_ms is not None:
+        parts.append(sentences.judged_alone(reading.clicks.changes.end_ms, as_of_ms))
     if more:
         parts.append(f"{more} more {'change is' if more == 1 else 'changes are'} open.")
     text = _sentence(incident.story, as_of_ms, markers)
@@ -146,7 +148,7 @@ def open_changes(
 
 def noticeable(reading: Reading) -> tuple[Noticeable, ...]:
     """For each metric of the whole the lane that notices the smallest fall."""
-    judged, found = reading.judged, []
+    judged, found = reading.clicks.changes, []
     for index, metric in enumerate(reading.plan.metrics):
         least = {lane: float(drops[index]) for lane, drops in judged.noticeable.items()}
         lane = min(least, key=lambda name: least[name], default=None)
@@ -386,7 +388,7 @@ def changes(
 ) -> Changes:
     """The changes of the shown segments that pass the filters `wanted` (name → allowed values).
     Raises BadRequest."""
-    as_of_ms, judged = reading.snapshot.as_of_ms, reading.judged
+    as_of_ms, judged = reading.snapshot.as_of_ms, reading.clicks.changes
     beyond = NormalDist().inv_cdf(1 - FALSE_CALLS / (2 * len(reading.selection.segments)))
     open_now, closed, standing = open_changes(reading)
     if against == "day" or against == "weeks":

@@ -373,7 +373,7 @@ async def test_an_exporter_begins_with_the_changes_that_were_told(
     namespace.leads, namespace.changes = leads, packed((fall,))
     seen = []
     monkeypatch.setattr(
-        "relevanced.daemon.exporter.publisher.ChangeDetector.look",
+        "relevanced.daemon.exporter.scorer.ChangeDetector.look",
         lambda judge, *_: (seen.append(judge.falls), Detection())[1],
     )
     await served_when(lambda p: impressions(p) > 0, Lane(delta(3)), namespace, monkeypatch)

@@ -26,7 +26,6 @@ from relevanced.daemon.exporter import (
     marker_samples,
     render_changes,
     render_design_effect,
-    render_judged,
 )
 from relevanced.daemon.lane import (
     COUNT_FAMILIES,
@@ -43,7 +42,7 @@ from relevanced.daemon.telemetry import FAMILIES
 from relevanced.daemon.views import LaneFiles, LaneView, Names
 from tests.arms import SPEC, found_of, partly_defined, stratified_arms, with_interleaved
 from tests.daemon.test_surfaces import seen_by
-from tests.judged_lanes import entry, lane as judged_lane, scored, steady
+from tests.judged_lanes import entry, exposed_judged, lane as judged_lane, scored, steady
 from tests.lane_views import (
     NOW_MS,
     PLAN,
@@ -311,7 +310,7 @@ def test_series_are_those_of_the_table(parse: Parse) -> None:
     marker = Marker("m", NOW_MS, "release", 'the "8th"', scope=MarkerReach(None, "country", "DE"))
     families += parse(render_changes(marker_samples([marker], NOW_MS)))
     refusing = LaneFiles(0, (entry(0),), (entry(NOW_MS),))
-    families += parse(render_judged(scored(judged_lane(steady(24 * 15), refusing))))
+    families += parse(exposed_judged(scored(judged_lane(steady(24 * 15), refusing))))
     families += parse(render_changes(file_samples([refusing], {"traffic": [refusing]})))
     found = {sample.name: set(sample.labels) for family in families for sample in family.samples}
     assert set(found) == expected

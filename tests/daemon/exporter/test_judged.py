@@ -6,15 +6,16 @@ from typing import Final
 
 import pytest
 
-from relevanced.daemon.exporter import Scorer, of_reading, render_judged
+from relevanced.daemon.exporter import Scorer, judged_measure, of_reading
 from relevanced.daemon.panes import HOUR_MS
-from relevanced.daemon.views import LaneFiles, measure_at, words_of
+from relevanced.daemon.views import LaneFiles, grading_at, words_of
 from tests.judged_lanes import (
     NOON,
     PLAN,
     US,
     JudgedHour,
     entry,
+    exposed_judged,
     judged_reading,
     lane,
     means,
@@ -55,7 +56,7 @@ def test_a_window_begins_with_the_file_that_is_in_force() -> None:
     hours = steady(20, score=0.9, until_ms=NOON - 4 * HOUR_MS) | steady(4, score=0.5)
     new = entry(NOON - 4 * HOUR_MS, "b")
     found = scored(lane(hours, LaneFiles(0, (OLD, new))))
-    assert found.measure is not None and found.measure.files == (new,)
+    assert found.grading is not None and found.grading.files == (new,)
     assert means(found, "24h")["P@5"] == pytest.approx(0.5, abs=1e-6)
     assert means(scored(lane(hours, ONE_FILE)), "24h")["P@5"] > 0.8
 
@@ -64,7 +65,7 @@ def test_there_is_no_score_where_no_file_is_in_force_or_a_lane_lacks_the_columns
     views = lane(steady(4), ONE_FILE), lane(steady(4), LaneFiles(NOON, (OLD,)), number=1)
     assert scored(*views).windows == ()
     assert scored(lane(steady(4), LaneFiles(0, (entry(NOON),)))).windows == ()
-    assert scored(lane(steady(4), LaneFiles(0, (entry(NOON - 1),)))).measure is not None
+    assert scored(lane(steady(4), LaneFiles(0, (entry(NOON - 1),)))).grading is not None
 
 
 def test_lanes_that_grade_by_different_files_are_shown_and_compared_with_nothing() -> None:
@@ -73,8 +74,8 @@ def test_lanes_that_grade_by_different_files_are_shown_and_compared_with_nothing
     found = scored(
         lane(steady(100), LaneFiles(0, (OLD, new))), lane(steady(100), refusing, number=1)
     )
-    assert found.measure is not None and found.measure.is_mixed
-    assert found.measure.files == (OLD, new)
+    assert found.grading is not None and found.grading.is_mixed
+    assert found.grading.files == (OLD, new)
     assert found.windows and not found.comparisons
 
 
@@ -133,15 +134,15 @@ def test_without_kept_hours_nothing_is_compared() -> None:
 def test_a_measure_holds_since_the_last_lane_went_over_to_its_file() -> None:
     first, second = entry(NOON - 9 * HOUR_MS), entry(NOON + HOUR_MS, "b")
     lanes = [LaneFiles(NOON - 3 * HOUR_MS, (OLD, first, second)), LaneFiles(0, (first,))]
-    found = measure_at(lanes, NOON)
+    found = grading_at(lanes, NOON)
     assert found is not None
     assert (found.since_ms, found.until_ms) == (NOON - 3 * HOUR_MS, NOON + HOUR_MS)
     assert not found.is_mixed
-    after = measure_at(lanes, NOON + HOUR_MS)
+    after = grading_at(lanes, NOON + HOUR_MS)
     assert after is not None and after.is_mixed and after.files == (first, second)
-    assert measure_at([LaneFiles(0, (first,)), LaneFiles(0)], NOON) is not None
-    assert measure_at([LaneFiles(0)], NOON) is None
-    assert measure_at([], NOON) is None
+    assert grading_at([LaneFiles(0, (first,)), LaneFiles(0)], NOON) is not None
+    assert grading_at([LaneFiles(0)], NOON) is None
+    assert grading_at([], NOON) is None
 
 
 def test_bins_are_of_what_the_file_in_force_graded() -> None:
@@ -149,9 +150,9 @@ def test_bins_are_of_what_the_file_in_force_graded() -> None:
     hours = steady(40, score=0.9) | {start: JudgedHour(3600, 0.5) for start in steady(5)}
     view = lane(hours, LaneFiles(0, (OLD, new)))
     read = judged_reading(view)
-    scorer = Scorer(PLAN)
+    scorer = Scorer(judged_measure(PLAN))
     assert scorer.bins() is None
-    scorer.of([view], read.snapshot.as_of_ms, read.selection)
+    scorer.of([view], read.snapshot, read.selection)
     bins = scorer.bins()
     assert bins is not None and int(bins.timeline.starts[0]) == new.start_ms
     scores, impressions = bins.over("all", ["all"], NOON - 3 * HOUR_MS, NOON)
@@ -164,26 +165,27 @@ def test_bins_are_of_what_the_file_in_force_graded() -> None:
 def test_scores_are_made_anew_only_where_something_is_new() -> None:
     view = lane(steady(30), ONE_FILE)
     read = judged_reading(view)
-    scorer, as_of_ms = Scorer(PLAN), read.snapshot.as_of_ms
+    scorer, as_of_ms = Scorer(judged_measure(PLAN)), read.snapshot.as_of_ms
     assert as_of_ms is not None
-    first = scorer.of([view], as_of_ms, read.selection)
-    assert scorer.of([view], as_of_ms + 1, read.selection) is first
+    first = scorer.of([view], read.snapshot, read.selection)
+    soon = replace(read.snapshot, as_of_ms=as_of_ms + 1)
+    assert scorer.of([view], soon, read.selection) is first
     refused = LaneFiles(0, (OLD,), (entry(NOON, "c"),))
     judged = replace(view.judged, files=refused) if view.judged else None
-    other = scorer.of([replace(view, judged=judged)], as_of_ms, read.selection)
-    assert other.files == (refused,) and other.windows is first.windows
-    later = replace(view, watermark_ms=as_of_ms + 600_000)
-    assert scorer.of([later], as_of_ms + 600_000, read.selection).until_ms == NOON + 600_000
+    other = scorer.of([replace(view, judged=judged)], read.snapshot, read.selection)
+    assert other.files == (refused,) and other.snapshot is first.snapshot
+    later = replace(read.snapshot, as_of_ms=as_of_ms + 600_000)
+    assert scorer.of([view], later, read.selection).until_ms == NOON + 600_000
 
 
 def test_readiness_says_which_lanes_refused_what_and_is_not_lost_by_it() -> None:
     new = entry(NOON - 20 * HOUR_MS, "b")
     refusing = [LaneFiles(0, (OLD,), (new,), number) for number in (3, 1)]
     taking = LaneFiles(0, (OLD, new))
-    measure = measure_at([taking, *refusing], NOON)
+    measure = grading_at([taking, *refusing], NOON)
     words = words_of([taking, *refusing], measure)
     assert words.startswith("lanes 1, 3 refused b.csv") and "(a.csv, b.csv)" in words
-    assert words_of([taking], measure_at([taking], NOON)) == ""
+    assert words_of([taking], grading_at([taking], NOON)) == ""
     read = judged_reading(lane(steady(30), taking), lane(steady(30), refusing[0], number=3))
     (condition,) = (
         one for one in of_reading(published_of(read), True) if one.name == "judged_scores"
@@ -196,7 +198,7 @@ def test_readiness_says_which_lanes_refused_what_and_is_not_lost_by_it() -> None
 def test_series_say_score_share_files_and_what_is_compared() -> None:
     refused = entry(NOON - 2 * HOUR_MS, "c")
     files = LaneFiles(0, (OLD,), (refused,))
-    texts = render_judged(scored(lane(steady(24 * 15, score=0.8), files)))
+    texts = exposed_judged(scored(lane(steady(24 * 15, score=0.8), files)))
     families = {family.name: family for family in read_text(b"".join(texts.text))}
     of_whole = {"grouping": "all", "segment": "all", "window": "1h"}
 

@@ -151,11 +151,13 @@ def test_a_planned_fall_of_clicks_does_not_hide_an_unplanned_one_by_judgements(
     fallen_site: JudgedSite, scope: MarkerReach, told_as: list[tuple[bool, str, bool]]
 ) -> None:
     found = reading(fallen_site, NOON, Publisher(PLAN))
-    (judged,) = found.judged_falls.open
+    assert found.judged is not None
+    (judged,) = found.judged.changes.open
     fall = replace(judged.fall, series=("country", "DE", "RR@10"), graded=None)
     clicked = replace(judged, fall=fall, also=(), judged_shares=None)
     marker = Marker("m", BROKEN - 5 * MINUTE_MS, "planned", "more adverts", scope=scope)
-    both = replace(found, judged=Detection(open=(clicked,), end_ms=NOON), markers=(marker,))
+    by_clicks = replace(found.clicks, changes=Detection(open=(clicked,), end_ms=NOON))
+    both = replace(found, scores=(by_clicks, found.judged), markers=(marker,))
     answer = changes(both, "1h", "settled", {})
     of_open = [(each.judged, each.state, each.beside is not None) for each in answer.open]
     assert of_open == told_as
@@ -206,6 +208,6 @@ def test_undisturbed_scores_fall_as_rarely_as_those_of_clicks() -> None:
     )
     files, publisher = LaneFiles(0, (*ONE_FILE.entries, new)), Publisher(PLAN)
     for until_ms in range(begin + HOUR_MS, NOON + 12 * HOUR_MS, 10 * MINUTE_MS):
-        looked = reading(quiet, until_ms, publisher, files).judged_falls
-        assert len(looked.segments) == 1 + len(countries)
+        looked = reading(quiet, until_ms, publisher, files).judged
+        assert looked is not None and len(looked.changes.segments) == 1 + len(countries)
     assert publisher.falls == (), f"seed {SEED}"

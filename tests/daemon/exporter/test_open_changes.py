@@ -9,6 +9,7 @@ from relevanced.daemon.exporter import Publisher, Reading, packed, restored
 from relevanced.daemon.http import Changes, changes
 from relevanced.daemon.panes import HOUR_MS
 from tests.daemon.exporter.two_countries import MINUTE_MS, NOW_MS, PLAN, Site
+from tests.lane_views import reading_at
 
 SETTLED_MS = PLAN.timing.settle_ms
 PER_MINUTE = 380
@@ -50,7 +51,7 @@ def broken(request: pytest.FixtureRequest) -> Iterator[tuple[int, Reading]]:
 
 def test_a_break_is_named_however_long_it_lasts(broken: tuple[int, Reading]) -> None:
     break_ms, read = broken
-    (story,) = read.judged.open
+    (story,) = read.clicks.changes.open
     assert story.segments == ("DE",) and story.fall.series[0] == "country"
     assert abs(story.fall.onset.likely - break_ms) <= 3 * MINUTE_MS
     assert story.own.change_ratio == pytest.approx(-0.65, abs=0.04)
@@ -130,8 +131,8 @@ def test_a_start_says_that_nothing_can_be_compared_yet() -> None:
 
 def test_before_the_first_look_nothing_is_claimed() -> None:
     read = reading(Site(NOW_MS - HOUR_MS, NOW_MS * 2, 0, PER_MINUTE), NOW_MS)
-    unjudged = Reading(read.plan, read.views, read.snapshot, read.selection)
-    assert unjudged.judged.end_ms is None
+    unjudged = reading_at(read.views, read.snapshot, read.plan)
+    assert unjudged.clicks.changes.end_ms is None
     assert answer(unjudged).headline.tone == "" and answer(unjudged).settled_until is None
 
 

@@ -90,8 +90,8 @@ async def served() -> AsyncIterator[Served]:
     ]
     plan = replace(plan, judged=JUDGED.judged, history_hours=24 * 9)
     graded = judged_lane(steady(24 * 8), LaneFiles(0, (entry(0), entry(1, "b"))), plan=plan)
-    by_judgements = scored(graded, plan=plan)
-    reading = replace(reading_of(lanes, plan), by_judgements=by_judgements)
+    reading = reading_of(lanes, plan)
+    reading = replace(reading, scores=(*reading.scores, scored(graded, plan=plan)))
     server.published = published_of(reading, Condition("lanes", False, "one stands"))
     await server.start("127.0.0.1", 0)
     async with aiohttp.ClientSession() as session:

@@ -9,14 +9,13 @@ from relevanced.daemon.experiments import Experiments, OverTime, Tallies, Tracki
 from relevanced.daemon.exporter import Reading
 from relevanced.daemon.http import BadRequest, over_time
 from relevanced.daemon.storage import blobs_of
-from relevanced.daemon.views import busiest, evaluate
 from tests.daemon.experiments.test_by_day import (
     DAYS,
     ONE_METRIC,
     random_days,
     tallies_of,
 )
-from tests.lane_views import PLAN, lane_view
+from tests.lane_views import PLAN, lane_view, reading_of as shown_of
 
 FIRST: Final = "2024-10-04"
 
@@ -30,8 +29,7 @@ def reading_of(*lanes: Tallies) -> Reading:
         stored = Experiments(by_name={"x": one}, ended={("x", day) for day in one.ends})
         view = replace(lane_view([]), lane=number, experiment_days=blobs_of(stored))
         views.append(replace(view, experiments={"x": replace(one, ends={})}))
-    snapshot = evaluate(views, plan)
-    return Reading(plan, views, snapshot, busiest(snapshot, plan))
+    return shown_of(views, plan)
 
 
 def asked(*exclude: str, lanes: int = 2) -> OverTime:

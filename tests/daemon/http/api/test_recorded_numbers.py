@@ -20,7 +20,7 @@ from relevanced.daemon.http import (
     hours,
 )
 from relevanced.daemon.telemetry import Telemetry
-from relevanced.daemon.views import LaneView, busiest, evaluate
+from relevanced.daemon.views import LaneView, evaluate
 from relevanced.metrics import Design, UserBuckets, compare_arms, over_all
 from tests.arms import SPEC, finding, partly_defined, stratified_arms
 from tests.daemon.exporter.test_baselines import (
@@ -32,14 +32,14 @@ from tests.daemon.exporter.test_baselines import (
     lane_of,
     steady,
 )
-from tests.lane_views import Shown, lane_view
+from tests.lane_views import Shown, lane_view, reading_at
 
 DE = ("country", "DE")
 
 
 def reading_of(*lanes: LaneView) -> Reading:
     snapshot = evaluate(lanes, PLAN)
-    return Reading(PLAN, lanes, snapshot, busiest(snapshot, PLAN))
+    return reading_at(lanes, snapshot, PLAN)
 
 
 def shown(lane: LaneView) -> LaneView:
@@ -173,4 +173,4 @@ def reading_with(arms: Mapping[str, object], hours: int = 1, **changes: object) 
     tallies = Tallies(spec.digest, dict(arms))  # type: ignore[arg-type]
     view = replace(shown(lane_of(steady(hours))), experiments={spec.name: tallies})
     snapshot = evaluate([view], plan)
-    return Reading(plan, [view], snapshot, busiest(snapshot, plan))
+    return reading_at([view], snapshot, plan)

@@ -87,7 +87,7 @@ def test_a_break_is_called_and_the_rest_is_level(broken: Reading, against: str) 
 def test_the_noise_is_that_of_the_rules(broken: Reading) -> None:
     """Design effect on the sampling of both sides; drift between days of the week on one day."""
     row = row_of(changes(broken, "1h", "settled", {}, "day"), "US")
-    used = broken.usual.change_settings.design_effect
+    used = broken.change_settings.design_effect
     assert row.before.mean and row.now.stderr and row.before.stderr
     sampling = sqrt(used) * hypot(row.now.stderr, row.before.stderr)
     drift = hypot(DEFAULTS.drift_ratio, DEFAULTS.weekday_drift_ratio) * sqrt(2) * row.before.mean

@@ -1,0 +1,299 @@
+"""Keeps the scores of one measure up to date, snapshot after snapshot: its windows, the last hours
+beside earlier ones, and what fell.
+
+Pure apart from what it keeps. Graded rows that are final do not change, so all of their scores are
+made anew only when another base pane is final. A new file is a new grading: what it graded is
+compared with nothing before, a fall that is open when it comes into force is over then, and the
+next one can only begin by what this file grades.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from ..changes import (
+    DEFAULTS,
+    KEPT_MS,
+    LATELY_MS,
+    ChangeSettings,
+    Fall,
+    Graded,
+    JudgedBins,
+    Scene,
+    ScoreTimeline,
+    Story,
+    superseded,
+)
+from ..panes import pane_start
+from ..plan import Plan
+from ..storage import StoredPast
+from ..views import (
+    ALWAYS,
+    SETTLED,
+    Coverage,
+    GradingFiles,
+    HourHistory,
+    LaneView,
+    Selection,
+    Snapshot,
+    WindowRows,
+    evaluate,
+    grading_at,
+    select,
+)
+from . import baselines
+from .baselines import BaselineComparison
+from .detector import Basis, ChangeDetector, look_at
+from .measures import Detection, Measure, MeasureScores
+from .timelines import Timelines
+
+NOTHING: Final = ScoreTimeline(
+    *(np.zeros(0, np.int64),) * 2, *(np.zeros((0, 0)),) * 3, np.zeros(0, np.bool_)
+)
+"""No bins, of no series."""
+
+
+def no_bins() -> JudgedBins | None:
+    """Those of where nothing is graded."""
+    return None
+
+
+class Scorer:
+    """The scores of one measure."""
+
+    def __init__(self, measure: Measure, change_settings: ChangeSettings = DEFAULTS) -> None:
+        self.measure = measure
+        self.history = HourHistory(measure.plan)
+        """The hours, whatever graded them."""
+        self.falls: tuple[Fall, ...] = ()
+        """As of the last look, those of earlier gradings included."""
+        self._change_settings = change_settings.of_judged if measure.is_graded else change_settings
+        self._views: Sequence[LaneView] = ()
+        self._gauges: Selection | None = None
+        self._scores = MeasureScores.none(measure)
+        self._key: object = None
+        self._comparisons: Sequence[BaselineComparison] = ()
+        self._outages: frozenset[int] = frozenset()
+        self._timelines = Timelines(measure.plan)
+        self._detector = ChangeDetector(measure.plan, self._change_settings)
+        self._graded: Graded | None = None
+        self._found = self._last = Detection()
+        self._former: dict[Graded, Timelines] = {}
+
+    def of(
+        self,
+        views: Sequence[LaneView],
+        whole: Snapshot,
+        gauges: Selection,
+        past: Sequence[StoredPast] = (),
+    ) -> MeasureScores:
+        """The scores of these lanes, whose clicks sum to `whole`, of the segments of `gauges`; not
+        yet what fell. `past` are hours that were filled. Raises Damaged and OverflowError."""
+        self._views = views
+        if not self.measure.is_graded:
+            self._scores = self._compared(_of_clicks(self.measure, views, whole, gauges), past)
+            return self._scores
+        scores = _of_graded(self.measure, views, whole, gauges, self._scores)
+        if scores.grading is not None and scores.key != self._scores.key:
+            self._gauges, scores = gauges, self._compared(scores, past)
+        self._scores = scores
+        return scores
+
+    def _compared(self, scores: MeasureScores, past: Sequence[StoredPast]) -> MeasureScores:
+        """The scores with the last hours beside earlier ones, which cost as much as all the
+        rest."""
+        self.history.take(scores.views, past)
+        key = scores.key, self.history.starts, self.history.lost
+        if key != self._key:
+            self._key, self._comparisons = key, ()
+            if scores.is_comparable:
+                lanes = scores.views, scores.snapshot, scores.selection, scores.plan
+                since_ms = scores.since_ms
+                self._comparisons = baselines.compare(self.history, *lanes, since_ms=since_ms)
+            self._outages = baselines.left_out(self.history)
+        return replace(
+            scores,
+            comparisons=self._comparisons,
+            outages=self._outages,
+            of_hours=self.history.sources,
+        )
+
+    def bins(self) -> JudgedBins | None:
+        """The graded rows of the last snapshot along event time; None where nothing grades, or
+        lanes disagree. Raises Damaged."""
+        scores, grading = self._scores, self._scores.grading
+        if grading is None or grading.is_mixed or self._gauges is None or scores.until_ms is None:
+            return None
+        timeline = self._timelines.of(scores.views, self.history, self._gauges, scores.until_ms)
+        if timeline is None:
+            return None
+        counted = timeline.since(grading.since_ms)
+        counts = self._timelines.counts
+        impressions = counts.values[len(timeline.starts) - len(counted.starts) :, :, 0]
+        directions = [metric.direction for metric in scores.plan.metrics]
+        compared = tuple(at for at, direction in enumerate(directions) if direction == "up")
+        return JudgedBins(
+            counted, impressions, counts.segments, len(directions), compared, grading.since_ms
+        )
+
+    def look(
+        self, design_effect: float, judged: Callable[[], JudgedBins | None] = no_bins
+    ) -> Detection:
+        """What fell by the last scores, which are looked at no more often than once per base pane;
+        nothing while nothing grades what must be graded. `judged`: the graded rows, which say more
+        of a fall that others tell. Raises Damaged."""
+        scores, grading = self._scores, self._scores.grading
+        if scores.until_ms is None or (self.measure.is_graded and grading is None):
+            return Detection()
+        graded = None if grading is None else Graded(grading.name, grading.since_ms)
+        if graded is not None:
+            self.falls = _kept(superseded(self.falls, graded), scores.until_ms)
+        is_same = graded == self._graded
+        if not is_same:
+            self._graded = graded
+            self._detector = ChangeDetector(self.measure.plan, self._change_settings, graded)
+        found = Detection()
+        if scores.is_comparable:
+            bins = no_bins if self.measure.is_graded else judged
+            found = self._looked(Basis(scores.selection, scores.comparisons, design_effect, bins))
+        if found is not self._found or not is_same:
+            closed = (*found.closed, *self._of_former(design_effect))
+            latest_first = sorted(closed, key=lambda story: -(story.fall.ended_ms or 0.0))
+            self._found, self._last = found, replace(found, closed=tuple(latest_first))
+        return self._last
+
+    def _looked(self, basis: Basis) -> Detection:
+        """By what the grading of now made."""
+        scores, detector = self._scores, self._detector
+        assert scores.until_ms is not None
+        others = tuple(fall for fall in self.falls if fall.graded != self._graded)
+        detector.falls = tuple(fall for fall in self.falls if fall.graded == self._graded)
+        as_of_ms = scores.until_ms + scores.plan.timing.settle_ms
+        found = detector.look(scores.views, self.history, basis, as_of_ms)
+        self.falls = (*others, *detector.falls)
+        return found
+
+    def _of_former(self, design_effect: float) -> Iterator[Story]:
+        """The falls of earlier gradings that ended within the last day, by what these made."""
+        since_ms = (self._scores.until_ms or 0) - LATELY_MS
+        ended: dict[Graded, list[Fall]] = {}
+        for fall in self.falls:
+            if fall.graded and fall.graded != self._graded and (fall.ended_ms or 0) >= since_ms:
+                ended.setdefault(fall.graded, []).append(fall)
+        self._former = {
+            graded: self._former.get(graded) or Timelines(self.measure.plan, graded.since_ms)
+            for graded in ended
+        }
+        for graded, falls in ended.items():
+            yield from self._scene(design_effect, graded).ended(falls, since_ms)
+
+    def _scene(self, design_effect: float, graded: Graded) -> Scene:
+        """What an earlier grading made, as far as it is kept."""
+        scores, timelines, bins = self._scores, self._former[graded], None
+        grading = grading_at(scores.files, graded.since_ms)
+        if grading and grading.until_ms and grading.name == graded.judgements:
+            views = graded_views(self._views, graded.since_ms, scores.plan)
+            bins = timelines.of(views, self.history, scores.selection, grading.until_ms)
+        segments = () if bins is None else timelines.segments
+        of = (scores.plan, self._change_settings, design_effect)
+        look = look_at(NOTHING if bins is None else bins, segments, *of)
+        return Scene(replace(look, graded=graded), timelines.counts, self._change_settings)
+
+
+def _kept(falls: Sequence[Fall], until_ms: int) -> tuple[Fall, ...]:
+    """Those that have not been over for so long that nobody asks."""
+    return tuple(fall for fall in falls if until_ms - (fall.ended_ms or until_ms) < KEPT_MS)
+
+
+def _of_clicks(
+    measure: Measure, views: Sequence[LaneView], whole: Snapshot, gauges: Selection
+) -> MeasureScores:
+    as_of_ms = whole.as_of_ms
+    pane = None if as_of_ms is None else pane_start(as_of_ms, measure.plan.timing.base_ms)
+    until_ms = None if as_of_ms is None else measure.final_before_ms(as_of_ms)
+    return MeasureScores(measure, views, whole, gauges, until_ms, key=(pane, gauges.segments))
+
+
+def _of_graded(
+    measure: Measure,
+    views: Sequence[LaneView],
+    whole: Snapshot,
+    gauges: Selection,
+    before: MeasureScores,
+) -> MeasureScores:
+    """Those of `before` where no other pane is final, and nothing else is new."""
+    plan = measure.plan
+    files = tuple(view.judged.files for view in views if view.judged and view.has_events)
+    if whole.as_of_ms is None:
+        return MeasureScores.none(measure, files=files)
+    until_ms = measure.final_before_ms(whole.as_of_ms)
+    grading = _grading(views, until_ms)
+    key = (until_ms, gauges.segments, grading, len(views))
+    if key == before.key:
+        return before if files == before.files else replace(before, files=files)
+    if grading is None:
+        return MeasureScores.none(measure, until_ms, files, key)
+    graded = graded_views(views, grading.since_ms, plan)
+    # The last millisecond that is final: then the last pane of a window is, too.
+    found = evaluate(graded, plan, gauges.segments, until_ms + plan.timing.settle_ms - 1)
+    selection = select(found, plan, frozenset(gauges.segments), empty_other=False)
+    since_ms = max(grading.since_ms, ALWAYS if whole.coverage is None else whole.coverage.hours)
+    return MeasureScores(
+        measure,
+        graded,
+        replace(found, windows=tuple(_settled(found, plan, whole.coverage))),
+        selection,
+        until_ms,
+        files,
+        grading,
+        -(-since_ms // plan.hour_ms) * plan.hour_ms,
+        key,
+    )
+
+
+def _grading(views: Sequence[LaneView], until_ms: int) -> GradingFiles | None:
+    """What grades just before this instant; None also where a lane with events has no columns."""
+    lanes = [view.judged for view in views if view.has_events]
+    files = [lane.files for lane in lanes if lane is not None]
+    return grading_at(files, until_ms - 1) if len(files) == len(lanes) else None
+
+
+def _settled(whole: Snapshot, plan: Plan, coverage: Coverage | None) -> Iterator[WindowRows]:
+    """The windows of graded rows that the lanes keep from their beginning."""
+    since = () if coverage is None else zip(plan.timing.windows, coverage.windows, strict=True)
+    first_ms = {window.name: first for window, first in since}
+    for window in whole.windows:
+        if window.view == SETTLED and first_ms.get(window.window, ALWAYS) <= window.first_ms:
+            yield window
+
+
+def graded_views(views: Sequence[LaneView], since_ms: int, plan: Plan) -> list[LaneView]:
+    """The lanes that have graded rows, with these in the place of their rows; panes since then.
+    `plan` is that of graded rows."""
+    found = []
+    for view in views:
+        if view.judged is not None:
+            mark, timing = view.watermark_ms, plan.timing
+            final_ms = None
+            if mark is not None:
+                final_ms = pane_start(mark - timing.settle_ms, timing.base_ms)
+            kept = {key: pages for key, pages in view.judged.panes.items() if key[1] >= since_ms}
+            found.append(
+                replace(
+                    view,
+                    panes=kept,
+                    totals={},
+                    hours=view.judged.hours,
+                    lost_hours=view.judged.lost_hours,
+                    settled_before=final_ms,
+                    experiments={},
+                    experiment_days={},
+                    queries=None,
+                    layouts=None,
+                    coverage=None,
+                    raised={},
+                )
+            )
+    return found
