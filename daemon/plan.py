@@ -101,6 +101,9 @@ COUNT_COLUMNS: Final = (
 )
 """The first columns of a row; (scored, sum, squares) of each metric follow them. The last two are
 the sums of the lengths of the lists (up to `Plan.depth`) and of their squares."""
+BY_CLICKS: Final = "clicks"
+BY_JUDGEMENTS: Final = "judgements"
+"""Names of measures: each has rows of its own, from the lane to the page."""
 METRIC_COLUMNS: Final = ("scored", "sum", "squares")
 WEIGHT_COLUMNS: Final = ("weighted_items", "clipped_items", "weights", "squared_weights")
 """The last columns where propensities are configured: items with a gain at ranks that a weighted

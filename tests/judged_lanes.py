@@ -22,12 +22,12 @@ from relevanced.daemon.exporter import (
 from relevanced.daemon.judgements import IndexEntry, judged_plan
 from relevanced.daemon.lane import Pages, Rows, final_before_ms
 from relevanced.daemon.panes import HOUR_MS, timing
-from relevanced.daemon.plan import Plan
+from relevanced.daemon.plan import BY_JUDGEMENTS, Plan
 from relevanced.daemon.storage import pack_page
 from relevanced.daemon.views import (
     WHOLE,
-    JudgedLane,
     LaneFiles,
+    LaneRows,
     LaneView,
     Names,
     Segment,
@@ -107,7 +107,7 @@ def lane(
         counts={"events": {"impression": 1}},
         watermark_ms=watermark_ms,
         settled_before=until_ms - plan.timing.attribution_ms,
-        judged=JudgedLane(files, panes, packed),
+        rows={BY_JUDGEMENTS: LaneRows(panes, packed, files=files)},
     )
 
 

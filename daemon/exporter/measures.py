@@ -20,7 +20,7 @@ from relevanced.metrics import Floats, Integers
 from ..changes import Onsets, Story
 from ..lane import JUDGED_COUNT_COLUMNS, Rows
 from ..panes import pane_start
-from ..plan import COUNT_COLUMNS, Plan
+from ..plan import BY_CLICKS, BY_JUDGEMENTS, COUNT_COLUMNS, Plan
 from ..telemetry import FAMILIES, Family
 from ..views import (
     GradingFiles,
@@ -106,6 +106,8 @@ _JUDGED: Final = MeasureFamilies(
 class Measure:
     """What one set of rows says of the traffic."""
 
+    name: str
+    """Of its row set in a lane and in a view."""
     plan: Plan
     """That of its rows."""
     families: MeasureFamilies
@@ -124,12 +126,12 @@ class Measure:
 
 def clicks_measure(plan: Plan) -> Measure:
     """The scores by feedback."""
-    return Measure(plan, _CLICKS, _lengths)
+    return Measure(BY_CLICKS, plan, _CLICKS, _lengths)
 
 
 def judged_measure(plan: Plan) -> Measure:
     """The scores by judgements. `plan` must have judged metrics."""
-    return Measure(rows_plan(plan), _JUDGED, _shares, is_graded=True)
+    return Measure(BY_JUDGEMENTS, rows_plan(plan), _JUDGED, _shares, is_graded=True)
 
 
 def measures_of(plan: Plan) -> tuple[Measure, ...]:
@@ -265,11 +267,14 @@ class MeasureScores:
         return self.selection.segments
 
     @property
+    def is_known(self) -> bool:
+        """Whether there is what grades it, where it is graded."""
+        return self.grading is not None or not self.measure.is_graded
+
+    @property
     def is_comparable(self) -> bool:
         """Whether one grading, or none at all, made the rows of the last hours."""
-        if not self.measure.is_graded:
-            return True
-        return self.grading is not None and not self.grading.is_mixed
+        return self.is_known and not (self.grading is not None and self.grading.is_mixed)
 
     @cached_property
     def windows(self) -> tuple[WindowRows, ...]:

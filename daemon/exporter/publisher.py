@@ -338,14 +338,13 @@ class Publisher:
         effect, found = self._measuring.found, list[Exposition]()
         for scores, kept in zip(reading.scores, self._texts, strict=True):
             found.append(kept.of(exposition.render_windows, scores, scores.snapshot))
-            if not scores.measure.is_graded:
+            if scores is reading.clicks:
                 found.append(
                     exposition.render_traffic(whole, counters, self._plan, reading.experiments)
                 )
             found.append(kept.of(exposition.render_compared, scores, scores.comparisons))
-            if scores.measure.is_graded:
-                found.append(exposition.render_grading(scores))
-            else:
+            found.append(exposition.render_grading(scores))
+            if scores is reading.clicks:
                 found.append(exposition.render_design_effect(effect.used, effect.measured))
                 found.append(kept.of(_changes, scores, scores.changes))
         classes = classes_by_attribute(reading.views, self._plan)

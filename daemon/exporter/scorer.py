@@ -27,14 +27,14 @@ from ..changes import (
     superseded,
 )
 from ..panes import pane_start
-from ..plan import Plan
+from ..plan import BY_CLICKS, Plan
 from ..storage import StoredPast
 from ..views import (
     ALWAYS,
     SETTLED,
     Coverage,
-    GradingFiles,
     HourHistory,
+    LaneFiles,
     LaneView,
     Selection,
     Snapshot,
@@ -92,12 +92,12 @@ class Scorer:
         """The scores of these lanes, whose clicks sum to `whole`, of the segments of `gauges`; not
         yet what fell. `past` are hours that were filled. Raises Damaged and OverflowError."""
         self._views = views
-        if not self.measure.is_graded:
+        if self.measure.name == BY_CLICKS:
             self._scores = self._compared(_of_clicks(self.measure, views, whole, gauges), past)
             return self._scores
-        scores = _of_graded(self.measure, views, whole, gauges, self._scores)
-        if scores.grading is not None and scores.key != self._scores.key:
-            self._gauges, scores = gauges, self._compared(scores, past)
+        scores = _of_others(self.measure, views, whole, gauges, self._scores)
+        if scores.is_known and scores.key != self._scores.key:
+            self._gauges, scores = gauges, self._compared(scores, ())
         self._scores = scores
         return scores
 
@@ -145,7 +145,7 @@ class Scorer:
         nothing while nothing grades what must be graded. `judged`: the graded rows, which say more
         of a fall that others tell. Raises Damaged."""
         scores, grading = self._scores, self._scores.grading
-        if scores.until_ms is None or (self.measure.is_graded and grading is None):
+        if scores.until_ms is None or not scores.is_known:
             return Detection()
         graded = None if grading is None else Graded(grading.name, grading.since_ms)
         if graded is not None:
@@ -194,7 +194,7 @@ class Scorer:
         scores, timelines, bins = self._scores, self._former[graded], None
         grading = grading_at(scores.files, graded.since_ms)
         if grading and grading.until_ms and grading.name == graded.judgements:
-            views = graded_views(self._views, graded.since_ms, scores.plan)
+            views = measure_views(self.measure, self._views, graded.since_ms)
             bins = timelines.of(views, self.history, scores.selection, grading.until_ms)
         segments = () if bins is None else timelines.segments
         of = (scores.plan, self._change_settings, design_effect)
@@ -216,33 +216,37 @@ def _of_clicks(
     return MeasureScores(measure, views, whole, gauges, until_ms, key=(pane, gauges.segments))
 
 
-def _of_graded(
+def _of_others(
     measure: Measure,
     views: Sequence[LaneView],
     whole: Snapshot,
     gauges: Selection,
     before: MeasureScores,
 ) -> MeasureScores:
-    """Those of `before` where no other pane is final, and nothing else is new."""
+    """The scores of rows beside those of clicks: those of `before` where no other pane is final,
+    and nothing else is new."""
     plan = measure.plan
-    files = tuple(view.judged.files for view in views if view.judged and view.has_events)
+    files = _files(measure, views)
     if whole.as_of_ms is None:
         return MeasureScores.none(measure, files=files)
     until_ms = measure.final_before_ms(whole.as_of_ms)
-    grading = _grading(views, until_ms)
+    # A lane with events that has no columns yet: nothing grades all of them.
+    are_all = len(files) == sum(view.has_events for view in views)
+    grading = grading_at(files, until_ms - 1) if are_all else None
     key = (until_ms, gauges.segments, grading, len(views))
     if key == before.key:
         return before if files == before.files else replace(before, files=files)
-    if grading is None:
+    if measure.is_graded and grading is None:
         return MeasureScores.none(measure, until_ms, files, key)
-    graded = graded_views(views, grading.since_ms, plan)
+    since_ms = ALWAYS if grading is None else grading.since_ms
+    lanes = measure_views(measure, views, since_ms)
     # The last millisecond that is final: then the last pane of a window is, too.
-    found = evaluate(graded, plan, gauges.segments, until_ms + plan.timing.settle_ms - 1)
+    found = evaluate(lanes, plan, gauges.segments, until_ms + plan.timing.settle_ms - 1)
     selection = select(found, plan, frozenset(gauges.segments), empty_other=False)
-    since_ms = max(grading.since_ms, ALWAYS if whole.coverage is None else whole.coverage.hours)
+    since_ms = max(since_ms, ALWAYS if whole.coverage is None else whole.coverage.hours)
     return MeasureScores(
         measure,
-        graded,
+        lanes,
         replace(found, windows=tuple(_settled(found, plan, whole.coverage))),
         selection,
         until_ms,
@@ -253,11 +257,10 @@ def _of_graded(
     )
 
 
-def _grading(views: Sequence[LaneView], until_ms: int) -> GradingFiles | None:
-    """What grades just before this instant; None also where a lane with events has no columns."""
-    lanes = [view.judged for view in views if view.has_events]
-    files = [lane.files for lane in lanes if lane is not None]
-    return grading_at(files, until_ms - 1) if len(files) == len(lanes) else None
+def _files(measure: Measure, views: Sequence[LaneView]) -> tuple[LaneFiles, ...]:
+    """By what the lanes grade that have ever counted an event."""
+    known = [view.rows.get(measure.name) for view in views if view.has_events]
+    return tuple(rows.files for rows in known if rows is not None and rows.files is not None)
 
 
 def _settled(whole: Snapshot, plan: Plan, coverage: Coverage | None) -> Iterator[WindowRows]:
@@ -269,25 +272,21 @@ def _settled(whole: Snapshot, plan: Plan, coverage: Coverage | None) -> Iterator
             yield window
 
 
-def graded_views(views: Sequence[LaneView], since_ms: int, plan: Plan) -> list[LaneView]:
-    """The lanes that have graded rows, with these in the place of their rows; panes since then.
-    `plan` is that of graded rows."""
+def measure_views(measure: Measure, views: Sequence[LaneView], since_ms: int) -> list[LaneView]:
+    """The lanes that have rows of a measure, with these in the place of those of clicks; panes
+    since then."""
     found = []
     for view in views:
-        if view.judged is not None:
-            mark, timing = view.watermark_ms, plan.timing
-            final_ms = None
-            if mark is not None:
-                final_ms = pane_start(mark - timing.settle_ms, timing.base_ms)
-            kept = {key: pages for key, pages in view.judged.panes.items() if key[1] >= since_ms}
+        if (rows := view.rows.get(measure.name)) is not None:
+            mark = view.watermark_ms
             found.append(
                 replace(
                     view,
-                    panes=kept,
+                    panes={key: pages for key, pages in rows.panes.items() if key[1] >= since_ms},
                     totals={},
-                    hours=view.judged.hours,
-                    lost_hours=view.judged.lost_hours,
-                    settled_before=final_ms,
+                    hours=rows.hours,
+                    lost_hours=rows.lost_hours,
+                    settled_before=None if mark is None else measure.final_before_ms(mark),
                     experiments={},
                     experiment_days={},
                     queries=None,

@@ -27,7 +27,14 @@ from relevanced.metrics import Integers, distinct
 from ..events import Rejected, Skipped
 from ..experiments import Experiments
 from ..judgements import IndexEntry, QueryClasses, Timeline
-from ..plan import COUNT_COLUMNS, METRIC_COLUMNS, WEIGHT_COLUMNS, Plan
+from ..plan import (
+    BY_CLICKS,
+    BY_JUDGEMENTS,
+    COUNT_COLUMNS,
+    METRIC_COLUMNS,
+    WEIGHT_COLUMNS,
+    Plan,
+)
 from .admission import Admission, LaneSegments
 from .attribute_texts import AttributeTexts
 from .columns.arrays import Numbers, new_column
@@ -218,22 +225,23 @@ class Lane(RowSet):
         self.experiments.start_batch()
         if self.queries is not None:
             self.queries.start_batch()
-        for rows in self.row_sets:
+        for rows in self.row_sets.values():
             rows.start_rows(self.settled_before, self.plan)
         for admission in self.admissions.values():
             admission.changed = False
 
     @property
-    def row_sets(self) -> tuple[RowSet, ...]:
-        """The rows of every measure: of clicks, and of judgements if there are any."""
-        return (self,) if self.judged is None else (self, self.judged)
+    def row_sets(self) -> Mapping[str, RowSet]:
+        """The rows of every measure, by its name."""
+        graded = {} if self.judged is None else {BY_JUDGEMENTS: self.judged}
+        return {BY_CLICKS: self, **graded}
 
     @property
     def has_lost_hours(self) -> bool:
         """Whether the next commit removes hours of which the store lost a part."""
         queries = self.queries
         of_queries = queries is not None and bool(queries.dropped or queries.examples.dropped)
-        return of_queries or any(rows.dropped_hours for rows in self.row_sets)
+        return of_queries or any(rows.dropped_hours for rows in self.row_sets.values())
 
     @property
     def query_keys(self) -> QueryKeys | None:

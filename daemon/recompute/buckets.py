@@ -19,7 +19,7 @@ from ..lane import Lane, LaneJudged, PagedRows, Pages, Rows, row_sets, row_width
 from ..panes import HOUR_MS, pane_start
 from ..plan import Plan
 from ..storage import pack_page, unpack_page
-from ..views import JudgedLane, LaneFiles, LaneView, Names, Selection, selection, snapshot
+from ..views import LaneFiles, LaneRows, LaneView, Names, Selection, selection, snapshot
 
 
 def view_of(lane: Lane) -> LaneView:
@@ -208,14 +208,14 @@ class JudgedHours:
         scoring.settle_judged(lane)
         self.take(lane)
 
-    def view(self, lane: Lane) -> JudgedLane:
+    def view(self, lane: Lane) -> LaneRows:
         """The judged rows as a reader of the store would see them."""
         judged, before = rows_of(lane), lane.settled_before
         first = 0 if before is None else row_sets.kept_from(before, lane.plan)
-        return JudgedLane(
-            LaneFiles(judged.since_ms, self.timeline.entries, lane=lane.number),
+        return LaneRows(
             {key: rows.pages for key, rows in judged.panes.items()},
             {start: dict(pages) for start, pages in self.hours.items() if start >= first},
+            files=LaneFiles(judged.since_ms, self.timeline.entries, lane=lane.number),
         )
 
     @property

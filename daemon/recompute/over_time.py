@@ -45,7 +45,7 @@ from ..exporter import Condition, Published, Publisher, judged_shares, look_at, 
 from ..judgements import IndexEntry
 from ..lane import Lane, Pages, latest_ms, row_sets
 from ..panes import HOUR_MS, pane_start
-from ..plan import Plan
+from ..plan import BY_JUDGEMENTS, Plan
 from ..storage import pack_page, unpack_page
 from ..views import HourPages, LaneView, Selection, files_of, optional
 from . import tables
@@ -249,7 +249,7 @@ class Looks:
             experiments=dict(lane.experiments.by_name),
             settled_before=lane.settled_before,
             hours=kept,
-            judged=None if self._judged is None else self._judged.view(lane),
+            rows={} if self._judged is None else {BY_JUDGEMENTS: self._judged.view(lane)},
             classes={
                 attribute: files_of(lane.number, files.timeline, latest_ms(lane))
                 for attribute, files in lane.class_files.items()

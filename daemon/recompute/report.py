@@ -30,7 +30,7 @@ from ..exporter import (
 from ..http import DatedFile, JudgedScore, dated_file, judged
 from ..judgements import IndexEntry
 from ..lane import Lane, PagedRows, row_width
-from ..plan import Plan
+from ..plan import BY_JUDGEMENTS, Plan
 from ..views import (
     EVERYTHING,
     LIVE,
@@ -79,7 +79,7 @@ def judged_report(lane: Lane, hours: JudgedHours) -> ReplayJudged:
     assert plan.judged is not None
     whole = snapshot.evaluate([view], plan, view.names.segments)
     shown = selection_of(lane)
-    graded = [replace(view, judged=replace(hours.view(lane), hours={}))]
+    graded = [replace(view, rows={BY_JUDGEMENTS: replace(hours.view(lane), hours={})})]
     clicks = MeasureScores(clicks_measure(plan), graded, whole, shown)
     found = Scorer(judged_measure(plan)).of(graded, whole, shown)
     windows = judged(Reading((clicks, found)), {})

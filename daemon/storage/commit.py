@@ -161,16 +161,17 @@ def _followed(lane: Lane) -> dict[str, bytes]:
         totals_key(page): pack_page(lane.totals.page(page)) for page in sorted(changes.total_pages)
     }
     blobs = totals | stored_experiments.blobs_of(lane.experiments)
-    for rows, keys in zip(lane.row_sets, ROW_KEYS):
-        blobs |= stored_rows.blobs_of(rows, keys, lane.plan.timing)
+    for measure, rows in lane.row_sets.items():
+        blobs |= stored_rows.blobs_of(rows, ROW_KEYS[measure], lane.plan.timing)
     return blobs
 
 
 def _dropped(lane: Lane) -> list[str]:
     """Return the keys of rows and experiments that are no longer kept."""
-    timing, pairs = lane.plan.timing, zip(lane.row_sets, ROW_KEYS)
-    rows = [key for pair in pairs for key in stored_rows.dropped(*pair, timing)]
-    return [*rows, *stored_experiments.unlinked(lane.experiments)]
+    keys = list[str]()
+    for measure, rows in lane.row_sets.items():
+        keys += stored_rows.dropped(rows, ROW_KEYS[measure], lane.plan.timing)
+    return [*keys, *stored_experiments.unlinked(lane.experiments)]
 
 
 def _state(lane: Lane, log: Sequence[Block]) -> WriterState:

@@ -389,5 +389,5 @@ def is_past(head: Head, key: str) -> bool:
     if head.queries is not None:
         if hour_of(key) in head.queries.hours or example_hour_of(key) in head.queries.examples:
             return True
-    hours = [hour for keys in ROW_KEYS if (hour := keys.of_hour(key)) is not None]
+    hours = [hour for keys in ROW_KEYS.values() if (hour := keys.of_hour(key)) is not None]
     return bool(hours) and head.state.open_hour is not None and hours[0][0] < head.state.open_hour

@@ -35,6 +35,7 @@ the schema (see `schema`): what is stored must be read back.
 """
 
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, Final, TypeVar
@@ -45,6 +46,7 @@ from numpy.typing import NDArray
 
 from ..lane import PAGE_ROWS, Rows
 from ..panes import PaneKey, Timing
+from ..plan import BY_CLICKS, BY_JUDGEMENTS
 
 ADMITTED_KEY: Final = "admitted"
 EXPERIMENTS_PREFIX: Final = "experiment:"
@@ -92,8 +94,8 @@ class RowKeys:
 
 CLICKS: Final = RowKeys("rows:", "hours:")
 JUDGED: Final = RowKeys("judged:", "judged:hours:")
-ROW_KEYS: Final = (CLICKS, JUDGED)
-"""Of every row set, as `Lane.row_sets`."""
+ROW_KEYS: Final[Mapping[str, RowKeys]] = {BY_CLICKS: CLICKS, BY_JUDGEMENTS: JUDGED}
+"""Of every row set, by the name of its measure, as `Lane.row_sets`."""
 
 
 def totals_key(page: int) -> str:

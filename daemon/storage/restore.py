@@ -287,7 +287,8 @@ def past_hour_keys(lane: Lane) -> list[str]:
 
 
 def _followed_keys(lane: Lane) -> list[str]:
-    return [key for pair in zip(lane.row_sets, ROW_KEYS) for key in past_keys(*pair)]
+    sets = lane.row_sets.items()
+    return [key for measure, rows in sets for key in past_keys(rows, ROW_KEYS[measure])]
 
 
 def _query_keys(lane: Lane) -> list[str]:
@@ -300,8 +301,9 @@ def _query_keys(lane: Lane) -> list[str]:
 
 def lose_hours(lane: Lane, missing: Sequence[str]) -> None:
     """Note that these pages of past hours are missing in the store."""
-    for rows, keys in zip(lane.row_sets, ROW_KEYS):
-        rows.lose_hours({hour[0] for key in missing if (hour := keys.of_hour(key)) is not None})
+    for measure, rows in lane.row_sets.items():
+        hours = map(ROW_KEYS[measure].of_hour, missing)
+        rows.lose_hours({hour[0] for hour in hours if hour is not None})
     for start in [hour_of(key) for key in missing]:
         if start is not None and lane.queries is not None:
             lane.queries.lose(start)
@@ -334,7 +336,7 @@ def plan_repair(claimed: ClaimedLane, idle_ms: int | None = None) -> Commit:
 
 def _mark_all_as_changed(lane: Lane) -> None:
     experiments = lane.experiments
-    for rows in lane.row_sets:
+    for rows in lane.row_sets.values():
         rows.mark_all_rows()
     lane.changes.total_pages |= set(lane.totals.page_numbers)
     experiments.changed |= experiments.by_name.keys()

@@ -279,14 +279,15 @@ class Names:
 
 
 @dataclass(frozen=True)
-class JudgedLane:
-    """The judged rows of a lane, in its own segment ids."""
+class LaneRows:
+    """The rows of one measure of a lane beside those of clicks, in its segment ids."""
 
-    files: LaneFiles
     panes: Mapping[PaneKey, Pages] = field(default_factory=dict)
     hours: HourPages = field(default_factory=dict)
     lost_hours: frozenset[int] = frozenset()
     """Starts of hours of which the store lost pages."""
+    files: LaneFiles | None = None
+    """By which they are graded; None: by none."""
 
 
 @dataclass(frozen=True)
@@ -316,8 +317,9 @@ class LaneView:
     lost_hours: frozenset[int] = frozenset()
     """Starts of hours of which the store lost rows."""
     queries: QueryHead | None = None
-    judged: JudgedLane | None = None
-    """None where the lane has no judged columns, or others than its reader expects."""
+    rows: Mapping[str, LaneRows] = field(default_factory=dict)
+    """By the name of the measure: those of others than clicks whose columns are what its reader
+    expects."""
     classes: Mapping[str, LaneFiles] = field(default_factory=dict)
     """Attribute that is derived by files of classes → these; without those that nothing was derived
     of so far."""

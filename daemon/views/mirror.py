@@ -28,18 +28,16 @@ from ..errors import Damaged
 from ..experiments import Tallies
 from ..lane import Pages, Rows, final_before_ms, kept_from
 from ..panes import PaneKey
-from ..plan import Plan
+from ..plan import BY_CLICKS, BY_JUDGEMENTS, Plan
 from ..storage import (
-    CLICKS,
     EXPERIMENTS_PREFIX,
-    JUDGED,
     LAYOUTS_KEY,
+    ROW_KEYS,
     ClassesHead,
     DamagedLane,
     Head,
     LaneDelta,
     LaneLayouts,
-    RowKeys,
     Store,
     by_start,
     experiments as stored_experiments,
@@ -51,14 +49,14 @@ from ..storage import (
     whole_or_damaged,
 )
 from ..telemetry import Telemetry
-from .lane_view import JudgedLane, LaneFiles, LaneView, Names, files_of, shown_as
+from .lane_view import LaneFiles, LaneRows, LaneView, Names, files_of, shown_as
 
 
 class RowsMirror:
     """The rows as of the last read."""
 
-    def __init__(self, lane: int, plan: Plan, keys: RowKeys) -> None:
-        self._lane, self._plan, self._keys = lane, plan, keys
+    def __init__(self, lane: int, plan: Plan, measure: str) -> None:
+        self._lane, self._plan, self._keys = lane, plan, ROW_KEYS[measure]
         self.panes: dict[PaneKey, Pages] = {}
         self.hours: dict[int, Mapping[int, bytes]] = {}
         """Start of an hour → page → rows, packed as they are stored: there are many and few are
@@ -96,7 +94,7 @@ class JudgedMirror(RowsMirror):
     """The judged rows as of the last read."""
 
     def __init__(self, lane: int, plan: Plan) -> None:
-        super().__init__(lane, plan, JUDGED)
+        super().__init__(lane, plan, BY_JUDGEMENTS)
         self._columns: tuple[str, ...] = ()
         self._since_ms = 0
 
@@ -117,7 +115,7 @@ class JudgedMirror(RowsMirror):
         judged = self._plan.judged
         return judged is not None and self._columns == judged.column_ids
 
-    def view(self, head: Head) -> JudgedLane | None:
+    def view(self, head: Head) -> LaneRows | None:
         """The judged rows as a value; None where the lane has none, or other columns."""
         if head.judged is None or head.judgements is None or not self._is_expected:
             return None
@@ -130,12 +128,8 @@ class JudgedMirror(RowsMirror):
             latest_ms=head.judged.latest_ms,
             first_ms=entries[0].start_ms if entries else 0,
         )
-        return JudgedLane(
-            files,
-            dict(self.panes),
-            dict(self.hours),
-            frozenset(head.judged.lost_hours),
-        )
+        lost_hours = frozenset(head.judged.lost_hours)
+        return LaneRows(dict(self.panes), dict(self.hours), lost_hours, files)
 
 
 @dataclass
@@ -156,7 +150,7 @@ class Mirror:
     """The ended days of experiments, by key, packed as they are stored: few are ever asked for."""
 
     def __post_init__(self) -> None:
-        self.rows = RowsMirror(self.lane, self.plan, CLICKS)
+        self.rows = RowsMirror(self.lane, self.plan, BY_CLICKS)
         self.judged = JudgedMirror(self.lane, self.plan)
 
     @property
@@ -239,6 +233,7 @@ class Mirror:
     def view(self) -> LaneView:
         """The lane as a value for the snapshot. It must have been read before."""
         assert self.head is not None
+        judged = self.judged.view(self.head)
         return LaneView(
             lane=self.lane,
             token=self.head.token,
@@ -258,7 +253,7 @@ class Mirror:
             lost_hours=frozenset(self.head.state.lost_hours),
             queries=self.head.queries,
             layouts=self.layouts,
-            judged=self.judged.view(self.head),
+            rows={} if judged is None else {BY_JUDGEMENTS: judged},
             classes=_classes(self.lane, self.head.classes),
         )
 

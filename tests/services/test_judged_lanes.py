@@ -89,7 +89,7 @@ async def test_what_is_committed_is_served_and_followed(redis: AnyRedis) -> None
         (score,) = found.scores
         assert score.mean == pytest.approx(0.75) and score.impressions == 600
         assert (found.judgements, [file.name for file in found.refused]) == ("b.csv", ["c.csv"])
-        assert mirror.view().judged is not None
+        assert mirror.view().rows
         last = NOON - PLAN.timing.windows[HOUR_WINDOW].pane_ms
         changed = {JUDGED.pane(PLAN.timing, (HOUR_WINDOW, last), 0): page(0.0, 20)}
         await commit(store, 1, changed, head_fields(COLUMNS))

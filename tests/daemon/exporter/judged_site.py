@@ -9,8 +9,9 @@ import numpy as np
 from relevanced.daemon.exporter import Publisher, Reading
 from relevanced.daemon.lane import Pages, Rows
 from relevanced.daemon.panes import HOUR_MS, pane_start, timing
+from relevanced.daemon.plan import BY_JUDGEMENTS
 from relevanced.daemon.storage import pack_page
-from relevanced.daemon.views import WHOLE, JudgedLane, LaneFiles, LaneView, Names
+from relevanced.daemon.views import WHOLE, LaneFiles, LaneRows, LaneView, Names
 from relevanced.metrics import Floats
 from tests.daemon.changes.sites import drifts
 from tests.judged_lanes import NOON, PLAN as BASE, ROWS, entry
@@ -102,7 +103,7 @@ class JudgedSite:
             counts={"events": {"impression": 1}},
             watermark_ms=watermark_ms,
             settled_before=until_ms - PLAN.timing.attribution_ms,
-            judged=JudgedLane(files, panes, hours),
+            rows={BY_JUDGEMENTS: LaneRows(panes, hours, files=files)},
         )
 
     def _traffic(self) -> Pages:

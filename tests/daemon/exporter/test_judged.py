@@ -171,8 +171,8 @@ def test_scores_are_made_anew_only_where_something_is_new() -> None:
     soon = replace(read.snapshot, as_of_ms=as_of_ms + 1)
     assert scorer.of([view], soon, read.selection) is first
     refused = LaneFiles(0, (OLD,), (entry(NOON, "c"),))
-    judged = replace(view.judged, files=refused) if view.judged else None
-    other = scorer.of([replace(view, judged=judged)], read.snapshot, read.selection)
+    rows = {name: replace(of, files=refused) for name, of in view.rows.items()}
+    other = scorer.of([replace(view, rows=rows)], read.snapshot, read.selection)
     assert other.files == (refused,) and other.snapshot is first.snapshot
     later = replace(read.snapshot, as_of_ms=as_of_ms + 600_000)
     assert scorer.of([view], later, read.selection).until_ms == NOON + 600_000

@@ -15,7 +15,8 @@ from relevanced.daemon.http import judged
 from relevanced.daemon.judgements import Judgements, Timeline
 from relevanced.daemon.lane import Grader, QueryKeys, ShownLists
 from relevanced.daemon.panes import HOUR_MS, pane_start
-from relevanced.daemon.views import WHOLE, JudgedLane, LaneFiles, LaneView, Names
+from relevanced.daemon.plan import BY_JUDGEMENTS
+from relevanced.daemon.views import WHOLE, LaneFiles, LaneRows, LaneView, Names
 from tests.judged_lanes import NOON, PLAN, entry, judged_reading
 from tests.lane_views import pages_of
 
@@ -94,9 +95,12 @@ def served(
         totals={},
         counts={"events": {"impression": 1}},
         watermark_ms=NOON + PLAN.timing.lateness_ms,
-        judged=JudgedLane(
-            LaneFiles(0, (FILE,)), {key: pages_of(row[None]) for key, row in panes.items()}
-        ),
+        rows={
+            BY_JUDGEMENTS: LaneRows(
+                {key: pages_of(row[None]) for key, row in panes.items()},
+                files=LaneFiles(0, (FILE,)),
+            )
+        },
     )
     found = judged(judged_reading(view), {"window": ["1h"]})
     assert {one.scored for one in found.scores} == {QUERIES}

@@ -22,6 +22,7 @@ from relevanced.daemon.judgements import (
     pruned,
 )
 from relevanced.daemon.panes import HOUR_MS
+from relevanced.daemon.plan import BY_JUDGEMENTS
 from relevanced.daemon.telemetry import Telemetry
 from relevanced.daemon.views import LaneFiles
 from tests.daemon.http.test_judged_missing import ENTRY, site_of
@@ -98,8 +99,9 @@ async def test_lane_says_how_far_it_has_read() -> None:
     site = site_of()
     async for client in serving(site):
         reading = client.server.published.reading
-        assert reading is not None and reading.views[0].judged is not None
-        files = reading.views[0].judged.files
+        assert reading is not None
+        files = reading.views[0].rows[BY_JUDGEMENTS].files
+        assert files is not None
         assert files.latest_ms == max(event["timestamp"] for event in site.searches)
         assert (files.first_ms, files.entries) == (ENTRY.start_ms, (ENTRY,))
 
