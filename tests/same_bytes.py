@@ -163,7 +163,7 @@ def _judged_lane(plan: Plan) -> Lane:
     lane = new_lane(0, plan, {TOPIC: 0}, [TOPIC])
     entry = IndexEntry(0, "a.csv", "0" * 64)
     grades = {f"query {n}": {f"d{m}": float(m % 3) for m in range(4)} for n in range(3)}
-    lane.judged.prepare(Timeline((entry,)), {entry: Judgements(grades)})
+    lane.judged.files.prepare(Timeline((entry,)), {entry: Judgements(grades)})
     return lane
 
 

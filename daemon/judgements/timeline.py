@@ -13,13 +13,13 @@ good CSV file, and only the hash tells it from the whole.
 
 import re
 from bisect import bisect_right
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 from ..events import shown, timestamp_text
-from ..panes import pane_start
+from ..panes import Timing, pane_start
 from .grades import Fault
 
 HOUR_MS: Final = 3_600_000
@@ -255,6 +255,47 @@ def pruned(timeline: Timeline, watermark_ms: int | None, pane_ms: int, open_ms: 
         return timeline
     first_ms = entries[0].start_ms
     return Timeline(entries, tuple(each for each in timeline.refused if each.start_ms >= first_ms))
+
+
+T = TypeVar("T")
+
+
+@dataclass
+class DatedFiles(Generic[T]):
+    """The files of one kind that one lane works by: to grade lists, or to derive an attribute."""
+
+    timeline: Timeline | None = None
+    """The files that are or will be in force; None: the lane has used none so far, and takes the
+    whole index."""
+    contents: Mapping[IndexEntry, T] | None = None
+    """Of each file of the timeline, given before each batch; None: none were given, as to a command
+    that has none."""
+    past: tuple[IndexEntry, ...] = ()
+    """Files that have left the timeline and were in force at a time of which results are kept."""
+
+    @property
+    def in_use(self) -> Timeline:
+        """The timeline; an empty one where no files were given."""
+        return self.timeline or Timeline()
+
+    def prepare(self, timeline: Timeline, contents: Mapping[IndexEntry, T]) -> None:
+        """Set the files of the next batch. `contents` has all of the timeline."""
+        self.timeline, self.contents = timeline, contents
+
+    def let_go(
+        self, watermark_ms: int | None, timing: Timing, kept_from: int | None = None
+    ) -> None:
+        """Move the files that no accepted impression needs any more behind the timeline, and forget
+        those of them that were in force only before `kept_from`; None: results are kept of none."""
+        if self.timeline is None:
+            return
+        left = pruned(self.timeline, watermark_ms, timing.base_ms, timing.settle_ms)
+        if kept_from is not None:
+            gone = len(self.timeline.entries) - len(left.entries)
+            past = (*self.past, *self.timeline.entries[:gone])
+            ends = [each.start_ms for each in (*past[1:], *left.entries[:1])]
+            self.past = tuple(each for each, end in zip(past, ends) if end > kept_from)
+        self.timeline = left
 
 
 def earliest_by_log_ms(latest_ms: int) -> int:

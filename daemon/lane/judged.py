@@ -24,7 +24,7 @@ from relevanced.metrics import Booleans, Integers
 
 from ..judgements import (
     NO_ITEM,
-    NOTHING_READ,
+    DatedFiles,
     Grades,
     IndexEntry,
     JudgedPlan,
@@ -305,15 +305,8 @@ class LaneJudged(RowSet):
 
     plan: JudgedPlan
     grader: Grader
-    timeline: Timeline | None = None
-    """The files that are or will be in force; None: the lane has graded nothing, and takes the
-    whole index."""
-    past: tuple[IndexEntry, ...] = ()
-    """Files that have left the timeline and were in force in an hour that is kept."""
-    judgements: Mapping[IndexEntry, Judgements] = field(default_factory=dict)
-    """Of each file of the timeline, given before each batch."""
-    latest_ms: int = NOTHING_READ
-    """The latest event time of the lane: see `timeline.prepared`."""
+    files: DatedFiles[Judgements] = field(default_factory=DatedFiles)
+    """Those that grade."""
     since_ms: int = 0
     """The first hour that has judged rows; 0: all have."""
     from_slot: int = 0
@@ -325,10 +318,6 @@ class LaneJudged(RowSet):
     """Of open impressions, where no tables of queries are kept."""
     shown: ShownInBatch = field(default_factory=ShownInBatch)
     """Lists that the batch showed and that are not graded yet."""
-
-    def prepare(self, timeline: Timeline, judgements: Mapping[IndexEntry, Judgements]) -> None:
-        """Set by which files the next batch is graded. `judgements` has all of the timeline."""
-        self.timeline, self.judgements = timeline, judgements
 
 
 def judged_rows_of(plan: Plan) -> LaneJudged | None:

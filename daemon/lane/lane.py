@@ -17,7 +17,7 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 import numpy as np
@@ -26,7 +26,7 @@ from relevanced.metrics import Integers, distinct
 
 from ..events import Rejected, Skipped
 from ..experiments import Experiments
-from ..judgements import IndexEntry, QueryClasses, Timeline
+from ..judgements import DatedFiles, QueryClasses
 from ..plan import (
     BY_CLICKS,
     BY_JUDGEMENTS,
@@ -47,35 +47,15 @@ from .row_sets import PagedRows, RowSet
 from .waiting import Pending, WaitingFeedback
 
 
-@dataclass
-class LaneClassFiles:
-    """Those of one attribute."""
-
-    timeline: Timeline | None = None
-    """The files that are or will be in force; None: the lane has derived nothing by files, and
-    takes the whole index."""
-    classes: Mapping[IndexEntry, QueryClasses] | None = None
-    """Of each file of the timeline, given before each batch; None: no files were given, as to a
-    command that has none, and no query has a class."""
-
-    def prepare(self, timeline: Timeline, classes: Mapping[IndexEntry, QueryClasses]) -> None:
-        """Set by which files the next batch is classed. `classes` has all of the timeline."""
-        self.timeline, self.classes = timeline, classes
-
-
-def class_files_of(plan: Plan) -> dict[str, LaneClassFiles]:
-    """Those of a lane that begins, by attribute."""
-    return {one.attribute: LaneClassFiles() for one in plan.derivations if one.by_files}
-
-
 def class_files_under(
-    plan: Plan, before: Mapping[str, LaneClassFiles]
-) -> dict[str, LaneClassFiles]:
-    """Those of a lane that goes to this plan: an attribute that was derived by files before goes on
-    with them."""
+    plan: Plan, before: Mapping[str, DatedFiles[QueryClasses]]
+) -> dict[str, DatedFiles[QueryClasses]]:
+    """Those of a lane that goes to this plan, by attribute: one that was derived by files before
+    goes on with them."""
     return {
-        name: replace(before[name]) if name in before else files
-        for name, files in class_files_of(plan).items()
+        one.attribute: replace(before.get(one.attribute, DatedFiles()))
+        for one in plan.derivations
+        if one.by_files
     }
 
 
@@ -198,7 +178,7 @@ class Lane(RowSet):
     """The tables of queries; None where none are kept."""
     judged: LaneJudged | None = None
     """The judged rows; None where nothing is judged."""
-    class_files: dict[str, LaneClassFiles] = field(default_factory=dict)
+    class_files: dict[str, DatedFiles[QueryClasses]] = field(default_factory=dict)
     """By attribute that is derived by files."""
     changes: BatchChanges = field(default_factory=BatchChanges)
     mapped_records: Counter[str] = field(default_factory=Counter)
@@ -216,8 +196,9 @@ class Lane(RowSet):
     @property
     def has_its_files(self) -> bool:
         """Whether it was given the files by which the next batch is judged and classed."""
-        is_judged = self.judged is None or self.judged.timeline is not None
-        return is_judged and all(one.classes is not None for one in self.class_files.values())
+        files: list[DatedFiles[Any]] = [*self.class_files.values()]
+        files += [] if self.judged is None else [self.judged.files]
+        return all(each.contents is not None for each in files)
 
     def start_batch(self) -> None:
         """Forget what the last batch changed, which is durable by now."""
@@ -357,7 +338,7 @@ def new_lane(number: int, plan: Plan, offsets: dict[str, int], topics: Sequence[
         groupings=list(plan.groupings),
         queries=queries_of(plan),
         judged=judged_rows_of(plan),
-        class_files=class_files_of(plan),
+        class_files=class_files_under(plan, {}),
     )
 
 

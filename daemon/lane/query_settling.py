@@ -211,7 +211,7 @@ def _lists(
     of the impressions that showed it, and the grades of the query."""
     assert lane.queries is not None
     for entry, indices in _by_file(lane, judged, slots):
-        by_query, numbers = judged.judgements[entry].by_query, found.numbers[indices]
+        by_query, numbers = (judged.files.contents or {})[entry].by_query, found.numbers[indices]
         used = distinct(numbers)
         keys = zip(used.tolist(), lane.queries.keys.keys_of(used), strict=True)
         graded = {number: key for number, key in keys if key in by_query}
@@ -227,7 +227,7 @@ def _by_file(
     lane: Lane, judged: LaneJudged, slots: Integers
 ) -> Iterator[tuple[IndexEntry, Integers]]:
     """The files that are in force at the times of impressions, each with their indices."""
-    entries = () if judged.timeline is None else judged.timeline.entries
+    entries = judged.files.in_use.entries
     starts = np.array([entry.start_ms for entry in entries], np.int64)
     times_ms = lane.open.times_ms.at(lane.open.index_of(slots))
     files = np.searchsorted(starts, times_ms, side="right") - 1

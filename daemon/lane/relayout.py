@@ -78,13 +78,8 @@ def begin_judged(lane: Lane, next_pane_ms: int | None) -> None:
     if judged is None:
         return
     if before is not None:
-        judged.timeline, judged.judgements = before.timeline, before.judgements
-        judged.latest_ms = before.latest_ms
+        judged.files = replace(before.files, past=())
         judged.keys = before.keys
-    marks = [mark for mark in lane.watermarks.values() if mark is not None]
-    of_open = np.flatnonzero(np.frombuffer(lane.open.is_open, np.bool_))
-    latest = [int(lane.open.times_ms.at(of_open).max())] if len(of_open) else []
-    judged.latest_ms = max((judged.latest_ms, *marks, *latest))
     if next_pane_ms is not None:
         judged.since_ms = -(-next_pane_ms // lane.plan.hour_ms) * lane.plan.hour_ms
     judged.from_slot = lane.open.next_slot

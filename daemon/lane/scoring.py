@@ -25,13 +25,12 @@ from numpy.typing import NDArray
 
 from relevanced.metrics import Integers
 
-from ..judgements import IndexEntry, pruned
 from ..panes import PaneKey, Timing, pane_start
 from . import row_sets
 from .admission import LaneSegments
 from .columns.arrays import grouped, new_column
 from .gain_states import score_delays
-from .judged import DecodedLists, LaneJudged, ShownInBatch, ShownLists, final_before_ms, items_of
+from .judged import DecodedLists, ShownInBatch, ShownLists, final_before_ms, items_of
 from .lane import Lane
 from .row_sets import LARGEST_SUM, Rows
 
@@ -183,14 +182,11 @@ def grade_shown(lane: Lane) -> None:
     if judged is None:
         return
     shown, judged.shown = judged.shown, ShownInBatch(judged.from_slot)
-    marks = [mark for mark in lane.watermarks.values() if mark is not None]
-    judged.latest_ms = max(judged.latest_ms, *marks) if marks else judged.latest_ms
-    if not len(shown) or judged.timeline is None:  # a command that has no files grades nothing
+    if not len(shown) or judged.files.contents is None:  # a command without files grades nothing
         return
     assert lane.open.searches is not None and lane.query_keys is not None
     index, watermarks_ms = lane.open.index_of(shown.slots), shown.watermarks_ms
     times_ms = lane.open.times_ms.at(index)
-    judged.latest_ms = max(judged.latest_ms, int(times_ms.max()))
     texts, now = lane.open.items, DecodedLists(shown.now)
     lists = ShownLists(
         queries=lane.open.searches.at(index).numbers,
@@ -200,7 +196,7 @@ def grade_shown(lane: Lane) -> None:
         items=lambda n: now[n] if n in now else items_of(texts[int(index[n])]),
         before=DecodedLists(shown.before),
     )
-    graded = judged.grader.grade(lists, judged.timeline, judged.judgements, judged.since_ms)
+    graded = judged.grader.grade(lists, judged.files.in_use, judged.files.contents, judged.since_ms)
     late = np.flatnonzero(graded.is_late).tolist()
     pages = sum(n in shown.before for n in late)
     for label, count in ((IMPRESSION, len(late) - pages), (PAGE, pages)):
@@ -234,31 +230,11 @@ def settle_judged(lane: Lane) -> None:
         judged.drop_hours(_kept_from(lane))
     judged.drop_panes(timing, watermark)
     panes_from = min(timing.dropped_before(span, watermark) for span in timing.windows)
-    _let_files_go(lane, judged, watermark, panes_from)
+    kept_from = min(panes_from, _kept_from(lane)) if lane.plan.history_hours else panes_from
+    judged.files.let_go(watermark, timing, kept_from)
 
 
 def _kept_from(lane: Lane) -> int:
     """Start of the first hour that is kept: as that of the hours of clicks."""
     assert lane.settled_before is not None
     return row_sets.kept_from(lane.settled_before, lane.plan)
-
-
-def _let_files_go(lane: Lane, judged: LaneJudged, watermark: int, panes_from: int) -> None:
-    """Move the files that no accepted impression needs any more behind the timeline, as long as an
-    hour or a pane that they graded is kept."""
-    if judged.timeline is None:
-        return
-    timing = lane.plan.timing
-    left = pruned(judged.timeline, watermark, timing.base_ms, timing.settle_ms)
-    gone = len(judged.timeline.entries) - len(left.entries)
-    past = (*judged.past, *judged.timeline.entries[:gone])
-    kept_from = min(panes_from, _kept_from(lane)) if lane.plan.history_hours else panes_from
-    judged.past, judged.timeline = _in_force_from(past, left.entries, kept_from), left
-
-
-def _in_force_from(
-    past: tuple[IndexEntry, ...], entries: tuple[IndexEntry, ...], kept_from: int
-) -> tuple[IndexEntry, ...]:
-    """Those of the past files that were in force at this instant or later."""
-    ends = [each.start_ms for each in (*past[1:], *entries[:1])]
-    return tuple(each for each, end in zip(past, ends) if end > kept_from)

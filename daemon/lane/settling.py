@@ -10,7 +10,7 @@ An impression has the class that the file in force at its own time gives its que
 until its base pane settles, so a file is needed until every pane before its successor has.
 """
 
-from ..judgements import NOTHING_READ, Timeline, pruned
+from ..judgements import NOTHING_READ, Timeline
 from ..panes import pane_start
 from . import row_sets
 from .experiments import settle_pane
@@ -64,27 +64,23 @@ def class_by_files(lane: Lane) -> None:
     """Let the next batch be read by the files that the lane was given."""
     if not lane.class_files:
         return
-    given = {name: files for name, files in lane.class_files.items() if files.classes is not None}
+    given = {name: files for name, files in lane.class_files.items() if files.contents is not None}
     timelines = dict.fromkeys(lane.class_files, Timeline())
-    timelines |= {name: files.timeline or Timeline() for name, files in given.items()}
+    timelines |= {name: files.in_use for name, files in given.items()}
     lane.texts.use_files(
         timelines,
         {
             entry: found.by_query
             for files in given.values()
-            for entry, found in (files.classes or {}).items()
+            for entry, found in (files.contents or {}).items()
         },
     )
 
 
 def let_class_files_go(lane: Lane) -> None:
     """Drop the files that no impression can need any more. After the lane has settled."""
-    timing = lane.plan.timing
     for files in lane.class_files.values():
-        if files.timeline is not None:
-            files.timeline = pruned(
-                files.timeline, lane.watermark_ms, timing.base_ms, timing.settle_ms
-            )
+        files.let_go(lane.watermark_ms, lane.plan.timing)
 
 
 def latest_ms(lane: Lane) -> int:

@@ -194,7 +194,7 @@ class JudgedHours:
 
     def begin(self, lane: Lane) -> None:
         """Let a lane that has seen nothing grade."""
-        rows_of(lane).prepare(self.timeline, self.judgements)
+        rows_of(lane).files.prepare(self.timeline, self.judgements)
 
     def take(self, lane: Lane) -> None:
         """Take over the hours that a batch changed. Before the lane starts its next batch."""

@@ -125,7 +125,7 @@ class QueryComparison:
         judgements are not known, as `row_proof` says. Of earlier hours they may be known no more,
         because those of judged rows may be kept for fewer days."""
         judgements = self.stored.head.judgements
-        if not self.plan.missing or lane.judged is None or lane.judged.timeline is None:
+        if not self.plan.missing or lane.judged is None or lane.judged.files.timeline is None:
             return None
         if judgements is None or not judgements.history.entries:
             return None

@@ -198,7 +198,7 @@ async def made_again(
     lane = new_lane(number, plan, dict(log.next_offsets), topics)
     class_by_the_whole_index(lane, config)
     if index is not None:
-        rows_of(lane).prepare(index.timeline, index.judgements)
+        rows_of(lane).files.prepare(index.timeline, index.judgements)
     async with record_reader(config) as reader:
         replay = Replay(lane, reader.decoder, reach, watching)
         while unread := log.unread:

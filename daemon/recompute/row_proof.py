@@ -183,7 +183,7 @@ def grade_again(lane: Lane, stored: StoredLane, grading: Grading, *, is_whole: b
         elif any(stored.head.counts.get("ahead_events", {}).values()):
             return AHEAD
     judged.since_ms = head.since_ms
-    judged.prepare(grading.timeline, grading.judgements)
+    judged.files.prepare(grading.timeline, grading.judgements)
     return ""
 
 

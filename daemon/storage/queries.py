@@ -34,6 +34,7 @@ from ..lane import (
     cut,
     final_before_ms,
     joined_texts,
+    latest_ms,
     new_tables,
 )
 from ..plan import Plan
@@ -277,21 +278,21 @@ def changed_fields(lane: Lane, stored: Mapping[str, bytes]) -> dict[str, bytes]:
     """Return the fields of the head that differ from what is stored."""
     fields = dict.fromkeys((JUDGED_FIELD, JUDGEMENTS_FIELD), NOTHING)
     if lane.judged is not None:
-        fields |= _fields(lane.judged)
+        fields |= _fields(lane, lane.judged)
     return {name: data for name, data in fields.items() if stored.get(name, NOTHING) != data}
 
 
-def _fields(judged: LaneJudged) -> dict[str, bytes]:
+def _fields(lane: Lane, judged: LaneJudged) -> dict[str, bytes]:
     head = JudgedHead(
-        latest_ms=judged.latest_ms,
+        latest_ms=latest_ms(lane),
         since_ms=judged.since_ms,
         columns=judged.plan.column_ids,
         from_slot=judged.from_slot,
         lost_hours=tuple(sorted(judged.lost_hours)),
     )
     fields = {JUDGED_FIELD: pack(head)}
-    if judged.timeline is not None:
-        fields[JUDGEMENTS_FIELD] = pack(timeline_head(judged.timeline, judged.past))
+    if judged.files.timeline is not None:
+        fields[JUDGEMENTS_FIELD] = pack(timeline_head(judged.files))
     return fields
 
 
@@ -320,10 +321,10 @@ def restore_head(lane: Lane, head: Head) -> None:
     assert judged is not None
     if head.judged is None:
         raise KeyError(JUDGED_FIELD)
-    judged.latest_ms, judged.since_ms = head.judged.latest_ms, head.judged.since_ms
+    judged.since_ms = head.judged.since_ms
     judged.from_slot, judged.lost_hours = head.judged.from_slot, set(head.judged.lost_hours)
     judged.shown = ShownInBatch(judged.from_slot)
     if head.judgements is not None:
-        judged.timeline, judged.past = head.judgements.timeline, head.judgements.history_before
+        head.judgements.restore(judged.files)
     if lane.watermark_ms is not None:
         judged.final_before = final_before_ms(lane.watermark_ms, lane.plan.timing)

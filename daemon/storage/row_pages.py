@@ -14,11 +14,11 @@ belong to.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from ..judgements import NOTHING_READ, IndexEntry, Timeline
+from ..judgements import NOTHING_READ, DatedFiles, IndexEntry, Timeline
 from ..lane import ExamplesByKey, Lane, PagedRows, Rows, RowSet, latest_ms
 from ..panes import PaneKey, Timing
 from ..queries import Examples
@@ -144,10 +144,9 @@ class TimelineHead(msgspec.Struct, array_like=True, frozen=True):
         """The files that are or will be in force."""
         return Timeline(_entries(self.entries), _entries(self.refused))
 
-    @property
-    def history_before(self) -> tuple[IndexEntry, ...]:
-        """The files that have left the timeline."""
-        return _entries(self.past)
+    def restore(self, files: DatedFiles[Any]) -> None:
+        """Give a lane its files as its last commit left them, without their contents."""
+        files.timeline, files.past = self.timeline, _entries(self.past)
 
     @property
     def history(self) -> Timeline:
@@ -156,9 +155,10 @@ class TimelineHead(msgspec.Struct, array_like=True, frozen=True):
         return Timeline(_entries((*self.past, *self.entries)), _entries(self.refused))
 
 
-def timeline_head(timeline: Timeline, past: tuple[IndexEntry, ...]) -> TimelineHead:
-    """Return what the head says of a timeline, and of the files that have left it."""
-    return TimelineHead(_stored(timeline.entries), _stored(timeline.refused), _stored(past))
+def timeline_head(files: DatedFiles[Any]) -> TimelineHead:
+    """Return what the head says of the files of a lane."""
+    timeline = files.in_use
+    return TimelineHead(_stored(timeline.entries), _stored(timeline.refused), _stored(files.past))
 
 
 def _stored(entries: tuple[IndexEntry, ...]) -> tuple[StoredEntry, ...]:
@@ -188,7 +188,7 @@ def packed_class_files(lane: Lane) -> bytes:
     if not lane.class_files:
         return NOTHING
     timelines = {
-        name: timeline_head(files.timeline, ())
+        name: timeline_head(files)
         for name, files in sorted(lane.class_files.items())
         if files.timeline is not None
     }
@@ -204,7 +204,7 @@ def restore_class_files(lane: Lane, head: ClassesHead | None) -> None:
         raise KeyError(CLASSES_FIELD)
     for name, files in lane.class_files.items():
         if name in head.timelines:
-            files.timeline = head.timelines[name].timeline
+            head.timelines[name].restore(files)
 
 
 PREFIX: Final = "examples:"

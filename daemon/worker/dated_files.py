@@ -25,6 +25,7 @@ import structlog
 
 from ..backoff import stopped_within
 from ..judgements import (
+    DatedFiles,
     Fault,
     IndexEntry,
     Judgements,
@@ -69,24 +70,12 @@ class Directory(Protocol[T_co]):
 
 
 @dataclass(frozen=True)
-class InLane(Generic[T]):
-    """What a lane has of the files of a directory."""
-
-    timeline: Timeline | None
-    """None: it takes the whole index."""
-    latest_ms: int
-    """The latest event time of the lane: see `timeline.prepared`."""
-    prepare: Callable[[Timeline, Mapping[IndexEntry, T]], None]
-    """Sets by which files the next batch is read."""
-
-
-@dataclass(frozen=True)
 class Use(Generic[T]):
     """What lanes need the files of a directory for."""
 
     name: str
     """For readiness and the log."""
-    of: Callable[[Lane], InLane[T] | None]
+    of: Callable[[Lane], DatedFiles[T] | None]
     """None of a lane that needs none."""
     missing: str
     """What to say where this process has no such directory."""
@@ -126,7 +115,7 @@ class WatchedDirectory(Generic[T]):
         needs, seen = self._use.of(lane), self._seen
         if needs is None or self._directory is None:
             return False
-        return seen is None or bool(_prepared(needs, seen).missing)
+        return seen is None or bool(_prepared(needs, seen, lane).missing)
 
     def faults(self) -> list[str]:
         """Those of files that no lane needs yet, and of others."""
@@ -137,7 +126,7 @@ class WatchedDirectory(Generic[T]):
         needs = self._use.of(lane)
         if needs is None or needs.timeline is None:
             return
-        earliest = earliest_for_lane_ms(needs.latest_ms, now_ms, self._max_future_ms)
+        earliest = earliest_for_lane_ms(latest_ms(lane), now_ms, self._max_future_ms)
         for entry in needs.timeline.refused:
             yield (
                 f"lane {lane.number} refused {entry.name}: it was listed too late for it; add it"
@@ -171,7 +160,7 @@ class WatchedDirectory(Generic[T]):
             return NOT_READ_YET
         if seen.index_faults:
             return "; ".join(str(fault) for fault in seen.index_faults[:NAMED])
-        found = _prepared(needs, seen)
+        found = _prepared(needs, seen, lane)
         if found.missing:
             return "; ".join(_put_back(entry, seen.faults) for entry in found.missing[:NAMED])
         before_ms = found.before_ms
@@ -191,11 +180,11 @@ class WatchedDirectory(Generic[T]):
         return max(every, default=-(2**62)) + self._max_future_ms
 
 
-def _prepared(needs: InLane[T], seen: _Seen[T]) -> Prepared:
+def _prepared(needs: DatedFiles[T], seen: _Seen[T], lane: Lane) -> Prepared:
     if needs.timeline is None:
         missing = tuple(entry for entry in seen.index if entry not in seen.readable)
         return Prepared(begun(seen.index), missing)
-    return prepared(needs.timeline, seen.index, seen.readable, needs.latest_ms)
+    return prepared(needs.timeline, seen.index, seen.readable, latest_ms(lane))
 
 
 def _put_back(entry: IndexEntry, faults: Collection[Fault]) -> str:
@@ -313,11 +302,8 @@ def judgements_use(telemetry: Telemetry) -> Use[Judgements]:
     return Use(JUDGEMENTS, _judged, NO_JUDGEMENTS, telemetry.judgements_read)
 
 
-def _judged(lane: Lane) -> InLane[Judgements] | None:
-    judged = lane.judged
-    if judged is None:
-        return None
-    return InLane(judged.timeline, judged.latest_ms, judged.prepare)
+def _judged(lane: Lane) -> DatedFiles[Judgements] | None:
+    return None if lane.judged is None else lane.judged.files
 
 
 def classes_use(attribute: str, telemetry: Telemetry) -> Use[QueryClasses]:
@@ -327,6 +313,5 @@ def classes_use(attribute: str, telemetry: Telemetry) -> Use[QueryClasses]:
     return Use(f"classes of {attribute}", partial(_classed, attribute), missing, shown)
 
 
-def _classed(attribute: str, lane: Lane) -> InLane[QueryClasses] | None:
-    files = lane.class_files.get(attribute)
-    return None if files is None else InLane(files.timeline, latest_ms(lane), files.prepare)
+def _classed(attribute: str, lane: Lane) -> DatedFiles[QueryClasses] | None:
+    return lane.class_files.get(attribute)

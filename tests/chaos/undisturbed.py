@@ -115,7 +115,7 @@ def _grade_as(head: Head, lane: Lane, files: Files) -> None:
     # All impressions come from one topic: so many as there were, they are the same.
     judged.since_ms, judged.from_slot = head.judged.since_ms, head.judged.from_slot
     judged.shown = ShownInBatch(judged.from_slot)
-    judged.prepare(head.judgements.history, files)
+    judged.files.prepare(head.judgements.history, files)
 
 
 @dataclass(frozen=True)

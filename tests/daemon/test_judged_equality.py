@@ -18,7 +18,7 @@ from relevanced.daemon.judgements import (
     judged_plan,
     prepared,
 )
-from relevanced.daemon.lane import PAGE_ROWS, Lane
+from relevanced.daemon.lane import PAGE_ROWS, Lane, latest_ms
 from relevanced.daemon.panes import HOUR_MS
 from relevanced.daemon.plan import Plan
 from relevanced.daemon.queries import QueryPlan
@@ -101,8 +101,8 @@ class JudgedMachine(Machine):
         blobs = self.store.load(head, keys_of)
         claimed = rebuild(self.number, layouts, list(self.logs), head, self.store.names, blobs)
         if claimed.lane.judged is not None and self.files is not None:
-            timeline = claimed.lane.judged.timeline or Timeline(tuple(sorted(self.files)))
-            claimed.lane.judged.prepare(timeline, self.files)
+            timeline = claimed.lane.judged.files.timeline or Timeline(tuple(sorted(self.files)))
+            claimed.lane.judged.files.prepare(timeline, self.files)
         return claimed
 
     def relay(self) -> None:
@@ -131,7 +131,7 @@ class TwoWorkers(JudgedMachine):
         claimed = super().claim(keys_of)
         judged = claimed.lane.judged
         if judged is not None and claimed.sequence == 0:
-            judged.timeline = begun(sorted(self.listed[0]))
+            judged.files.timeline = begun(sorted(self.listed[0]))
         self.worker = self.rng.randrange(2)
         return claimed
 
@@ -143,10 +143,10 @@ class TwoWorkers(JudgedMachine):
             if entry in self.listed[0] and self.rng.random() < 0.3:
                 self.listed[1].add(entry)
         judged = self.claimed.lane.judged
-        assert judged.timeline is not None
+        assert judged.files.timeline is not None
         index = sorted(self.listed[self.worker])
-        found = prepared(judged.timeline, index, self.files, judged.latest_ms)
-        judged.prepare(found.timeline, self.files)
+        found = prepared(judged.files.timeline, index, self.files, latest_ms(self.claimed.lane))
+        judged.files.prepare(found.timeline, self.files)
         super().step(crashes)
 
 
@@ -285,8 +285,8 @@ def test_numbers_follow_from_the_files_that_were_adopted(seed: int) -> None:
     machine.listed = ({min(files)}, set())
     machine.claimed = machine.claim()
     lane = machine.run(crashes=True).claimed.lane
-    assert lane.judged is not None and lane.judged.timeline is not None
-    adopted = sorted((*lane.judged.past, *lane.judged.timeline.entries))
+    assert lane.judged is not None and lane.judged.files.timeline is not None
+    adopted = sorted((*lane.judged.files.past, *lane.judged.files.timeline.entries))
     expected, late = oracle_judged.run(
         logs,
         CONFIG,
@@ -297,7 +297,7 @@ def test_numbers_follow_from_the_files_that_were_adopted(seed: int) -> None:
     whole = machine.claim(every_key).lane
     assert hours_of(whole) == expected_hours(expected, whole, CONFIG) and expected
     assert whole.counts["judged_late"] == late
-    assert set(adopted).isdisjoint(lane.judged.timeline.refused)
+    assert set(adopted).isdisjoint(lane.judged.files.timeline.refused)
 
 
 @pytest.mark.parametrize("seed", seeds(6))

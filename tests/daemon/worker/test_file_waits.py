@@ -84,9 +84,10 @@ class Stage:
     @property
     def timeline(self) -> Timeline:
         lane = self.lane
-        of = lane.class_files["traffic"] if self.kind == CLASSED else lane.judged
-        assert of is not None and of.timeline is not None
-        return of.timeline
+        assert lane.judged is not None or self.kind == CLASSED
+        files = lane.class_files["traffic"] if lane.judged is None else lane.judged.files
+        assert files.timeline is not None
+        return files.timeline
 
     @property
     def waiting_for(self) -> str:
@@ -94,8 +95,6 @@ class Stage:
 
     def read_to(self, hour: float) -> None:
         self.lane.watermarks[TOPIC] = int(hour * HOUR_MS)
-        if self.lane.judged is not None:
-            self.lane.judged.latest_ms = int(hour * HOUR_MS)
 
 
 @pytest.fixture

@@ -79,7 +79,7 @@ def computed_hours(machine: JudgedMachine, rng: random.Random) -> AllHours:
     plan = plan_of_hours(machine.plan)
     found, timeline = nothing(plan), Timeline(tuple(sorted(machine.files)))
     fresh = new_lane(0, plan, dict.fromkeys(machine.logs, 0), list(machine.logs))
-    rows_of(fresh).prepare(timeline, machine.files)
+    rows_of(fresh).files.prepare(timeline, machine.files)
     replay, left = Replay(fresh, machine.decode, None, found), {**machine.logs}
     while unread := [topic for topic, records in left.items() if records]:
         topic, count = replay.next_topic(unread), rng.randrange(1, 80)
