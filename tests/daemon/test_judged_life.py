@@ -118,7 +118,7 @@ def all_of(lane: Lane) -> object:
         and (
             lane.judged.files.timeline,
             lane.judged.files.past,
-            lane.judged.latest_ms,
+            latest_ms(lane),
         ),
     )
 
