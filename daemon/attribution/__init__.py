@@ -16,9 +16,10 @@ from .item_lists import (
     respelled,
 )
 from .rules import PageMismatch, extended, placed
-from .runs import Run, Single, read
+from .runs import Aside, Part, Run, Single, read
 
 __all__ = (
+    "Aside",
     "as_stored",
     "columns",
     "cut_to",
@@ -28,6 +29,7 @@ __all__ = (
     "NO_RANK",
     "NOT_PLAIN",
     "PageMismatch",
+    "Part",
     "placed",
     "queries_of",
     "ranks0_of",

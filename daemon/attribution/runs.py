@@ -10,6 +10,7 @@ its turn, slice by slice.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import msgspec
 import numpy as np
@@ -166,6 +167,10 @@ class Aside:
     """Those of them that were decoded in full."""
 
 
+Part: TypeAlias = Run | Single | Aside
+"""What is applied at once."""
+
+
 @dataclass
 class _Full:
     """The records that are decoded in full, by their index."""
@@ -174,9 +179,7 @@ class _Full:
     singles: dict[int, Iterable[Sequence[Decoded]]] = field(default_factory=dict)
 
 
-def read(
-    records: RecordSlice, decoder: Decoder, texts: AttributeTexts
-) -> Iterator[Run | Single | Aside | None]:
+def read(records: RecordSlice, decoder: Decoder, texts: AttributeTexts) -> Iterator[Part | None]:
     """The records in order, in as few runs as they allow; None after each step on the way."""
     table = texts.table()
     columns = yield from plain_columns.read(records, decoder, texts)

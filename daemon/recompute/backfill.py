@@ -8,9 +8,8 @@ Where the events of a backfill come from.
 import asyncio
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Final, Protocol
 
 from rich.progress import Progress
@@ -18,8 +17,7 @@ from rich.progress import Progress
 from ..config import Config, layout_of
 from ..errors import Damaged
 from ..events import timestamp_text
-from ..kafka import LaneLogs, kafka_settings
-from ..lane import Lane, row_sets
+from ..lane import row_sets
 from ..panes import HOUR_MS, pane_start
 from ..plan import Plan
 from ..storage import (
@@ -35,10 +33,13 @@ from ..storage import (
     namespace,
 )
 from ..views import ALWAYS, COUNTS_CELL, Cells, HourSources, LaneView, Mirror, covered
+from ..worker import configure_allocator
 from .clients import connected
-from .hour_rows import Staging, plan_of_hours
-from .pipeline import replayed
-from .recomputed import made_again
+from .driver import LaneDriver
+from .files import FileEvents, file_lane
+from .filling import FromFirstWholeHour, Staging
+from .from_kafka import Show, lanes_from_kafka
+from .hour_rows import plan_of_hours
 
 NOT_JUDGED: Final = "Judged scores are not filled: they begin where the lanes began to grade."
 
@@ -133,7 +134,7 @@ class HoursSource(Protocol):
     words: str
     """For people."""
 
-    async def count(self, staging: Staging, applied: Callable[[float], Awaitable[None]]) -> None:
+    async def count(self, staging: Staging, applied: Show) -> None:
         """Count the events; `staging` takes over past hours, and `applied` takes the share of
         what was read, now and then."""
 
@@ -305,9 +306,6 @@ def backfill(
     return asyncio.run(run())
 
 
-Applied = Callable[[float], Awaitable[None]]
-
-
 class KafkaHours:
     """The records that Kafka has of the input topics. Raises Unavailable, StartError, LogChanged
     and OverflowError."""
@@ -317,22 +315,12 @@ class KafkaHours:
     def __init__(self, config: Config) -> None:
         self._config = config
 
-    async def count(self, staging: Staging, applied: Applied) -> None:
-        """See `run.Source`."""
+    async def count(self, staging: Staging, applied: Show) -> None:
+        """See `HoursSource`."""
         plan = plan_of_hours(self._config.plan)
-        async with LaneLogs(kafka_settings(self._config)) as logs:
-            for number in range(logs.lanes):
-                read_ms = int(time.time() * 1000)
-                each = partial(_of_lane, applied, number, logs.lanes)
-                again = await made_again(
-                    self._config, logs, number, plan, staging.span, staging, each
-                )
-                staging.finish(again.lane, again.first_ms, read_ms if again.is_read else None)
-                await each(1.0)
-
-
-async def _of_lane(applied: Applied, number: int, lanes: int, share: float) -> None:
-    await applied((number + share) / lanes)
+        lanes = lanes_from_kafka(self._config, plan, staging.span, staging, applied)
+        async for driver, clock_ms in lanes:
+            driver.finish_at(clock_ms)
 
 
 class FileHours:
@@ -343,38 +331,15 @@ class FileHours:
         self, config: Config, files: Sequence[str], bars: Progress, *, kcat: bool, topic: str | None
     ) -> None:
         self.words = files[0] if len(files) == 1 else f"{len(files)} files"
-        self._config, self._files, self._bars = config, files, bars
-        self._kcat, self._topic = kcat, topic
+        self._config = config
+        self._events = FileEvents(config, files, bars, kcat=kcat, topic=topic)
 
-    async def count(self, staging: Staging, applied: Applied) -> None:
-        """See `run.Source`. What is ready is stored at the end: meanwhile it stays in memory, as
+    async def count(self, staging: Staging, applied: Show) -> None:
+        """See `HoursSource`. What is ready is stored at the end: meanwhile it stays in memory, as
         small as it is stored."""
-        watching = _PastHours(staging)
-        found = replayed(
-            self._files,
-            self._config,
-            self._bars,
-            as_is=False,
-            looks=watching,
-            kcat=self._kcat,
-            topic=self._topic,
-        )
-        staging.finish(found.lane, watching.first_ms, None)
+        configure_allocator()
+        lane = file_lane(self._config, replace(self._config.plan, judged=None))
+        driver = LaneDriver(lane, FromFirstWholeHour(staging))
+        self._events.apply_to(driver, apart_ms=HOUR_MS)
+        driver.finish_at(None)
         await applied(1.0)
-
-
-class _PastHours:
-    """Takes over past hours of the lane of a replay."""
-
-    apart_ms = HOUR_MS
-
-    def __init__(self, staging: Staging) -> None:
-        self._staging = staging
-        self.first_ms: int | None = None
-        """The hour in which the files begin may lack what was before; None before any event."""
-
-    def take(self, lane: Lane) -> None:
-        """See `pipeline.Watching`."""
-        if self.first_ms is None and lane.settled_before is not None and lane.hours:
-            self.first_ms = row_sets.open_hour(min(lane.hours), lane.plan) + lane.plan.hour_ms
-        self._staging.past_hours(lane, self.first_ms)

@@ -15,11 +15,12 @@ import numpy as np
 from relevanced.metrics import Floats, Integers
 
 from ..judgements import IndexEntry, Judgements, Timeline
-from ..lane import Lane, LaneJudged, PagedRows, Pages, Rows, row_sets, row_width, scoring, settling
+from ..lane import Lane, PagedRows, Pages, Rows, row_sets, row_width
 from ..panes import HOUR_MS, pane_start
 from ..plan import Plan
 from ..storage import pack_page, unpack_page
-from ..views import LaneFiles, LaneRows, LaneView, Names, Selection, selection, snapshot
+from ..views import LaneRows, LaneFiles, LaneView, Names, Selection, selection, snapshot
+from .driver import Settled, judged_rows
 
 
 def view_of(lane: Lane) -> LaneView:
@@ -72,16 +73,6 @@ def part_of(length_ms: int, base_ms: int) -> int:
     return base_ms if part_ms % base_ms else part_ms
 
 
-def settle_rest(lane: Lane) -> None:
-    """Settle what is open, as if time had passed since the last event. The lane can take no more
-    events afterwards."""
-    for topic, mark in lane.watermarks.items():
-        if mark is not None:
-            length = lane.plan.timing.settle_ms + lane.plan.timing.base_ms
-            lane.watermarks[topic] = mark + length
-    settling.settle(lane)
-
-
 @dataclass
 class RecordedBuckets:
     """Takes the buckets of a lane over while events are applied to it: a lane keeps those that can
@@ -93,23 +84,14 @@ class RecordedBuckets:
     settled_ms: int = 0
     """What begins here or later may lack feedback that came after the end of the files."""
 
-    def take(self, lane: Lane) -> None:
-        """Take over what has settled. Before the lane starts its next batch."""
-        if lane.settled_before is not None:
-            still_open = row_sets.open_hour(lane.settled_before, lane.plan)
-            self._take(lane, still_open)
+    def take(self, settled: Settled) -> None:
+        """See `Sink`."""
+        self.pages |= {start: rows.pages for start, rows in settled.hours(settled.lane)}
 
-    def finish(self, lane: Lane) -> None:
-        """Take over the rest, as if time had passed since the last event. The lane can take no more
-        events afterwards."""
-        self.settled_ms = lane.settled_before or 0
-        settle_rest(lane)
-        self._take(lane, np.iinfo(np.int64).max)
-
-    def _take(self, lane: Lane, before_ms: int) -> None:
-        for start, rows in lane.hours.items():
-            if start < before_ms:
-                self.pages[start] = rows.pages
+    def finish(self, settled: Settled) -> None:
+        """See `Sink`."""
+        self.settled_ms = settled.final_ms
+        self.take(settled)
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,23 +176,22 @@ class JudgedHours:
 
     def begin(self, lane: Lane) -> None:
         """Let a lane that has seen nothing grade."""
-        rows_of(lane).files.prepare(self.timeline, self.judgements)
+        judged_rows(lane).files.prepare(self.timeline, self.judgements)
 
-    def take(self, lane: Lane) -> None:
-        """Take over the hours that a batch changed. Before the lane starts its next batch."""
-        judged = rows_of(lane)
+    def take(self, settled: Settled) -> None:
+        """See `Sink`: what a batch changed, whether it can change again or not."""
+        judged = judged_rows(settled.lane)
         for start, page in judged.hour_pages:
             self.hours.setdefault(start, {})[page] = pack_page(judged.hours[start].page(page))
 
-    def finish(self, lane: Lane) -> None:
-        """Take over the rest, once the lane has settled as if time had passed."""
-        self.final_ms = rows_of(lane).final_before or 0
-        scoring.settle_judged(lane)
-        self.take(lane)
+    def finish(self, settled: Settled) -> None:
+        """See `Sink`."""
+        self.final_ms = settled.judged_final_ms
+        self.take(settled)
 
     def view(self, lane: Lane) -> LaneRows:
         """The judged rows as a reader of the store would see them."""
-        judged, before = rows_of(lane), lane.settled_before
+        judged, before = judged_rows(lane), lane.settled_before
         first = 0 if before is None else row_sets.kept_from(before, lane.plan)
         return LaneRows(
             {key: rows.pages for key, rows in judged.panes.items()},
@@ -225,7 +206,7 @@ class JudgedHours:
 
     def buckets(self, lane: Lane, span: range, length_ms: int) -> RecordedBuckets:
         """The buckets of this length that lie in the span and are final."""
-        final_ms = rows_of(lane).final_before or 0
+        final_ms = judged_rows(lane).final_before or 0
         until_ms = min(span.stop, final_ms) - length_ms
         pages: dict[int, Mapping[int, Rows]] = {
             start: {page: unpack_page(data) for page, data in packed.items()}
@@ -237,7 +218,7 @@ class JudgedHours:
     def by_file(self, lane: Lane) -> dict[IndexEntry, PagedRows]:
         """The sums of all that each file graded, final or not, by ascending start. Raises
         OverflowError."""
-        judged, sums = rows_of(lane), dict[IndexEntry, PagedRows]()
+        judged, sums = judged_rows(lane), dict[IndexEntry, PagedRows]()
 
         def add(start: int, page: int, rows: Rows) -> None:
             entry = self.timeline.in_force(start)  # files start at whole hours
@@ -252,9 +233,3 @@ class JudgedHours:
                 for page, rows in paged.pages.items():
                     add(start, page, rows)
         return dict(sorted(sums.items()))
-
-
-def rows_of(lane: Lane) -> LaneJudged:
-    """The judged rows of a lane that grades."""
-    assert lane.judged is not None
-    return lane.judged

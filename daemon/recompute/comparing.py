@@ -18,8 +18,9 @@ from ..events import Decoder, timestamp_text
 from ..lane import COUNT_FAMILIES, Lane, new_lane
 from ..plan import Plan
 from ..views import ALWAYS
+from .driver import Settled
+from .log import LogReplay, LostBeginning
 from .query_proof import QueryComparison
-from .replaying import Reach, Replay
 from .row_proof import (
     NO_DIRECTORY,
     Grading,
@@ -108,24 +109,24 @@ class LaneComparison:
         """How many hours were."""
         return self.rows.hours
 
-    def past_hours(self, lane: Lane, first_ms: int | None) -> None:
-        """Compare the hours that cannot change any more; see `Watching`."""
-        self.rows.past_hours(lane, lane.settled_before, first_ms)
-        self.queries.past_hours(lane, first_ms)
-        self.judged.past_hours(lane, first_ms)
+    def take(self, settled: Settled) -> None:
+        """See `Sink`: the hours that are over are compared."""
+        self.rows.take(settled, settled.lane)
+        self.queries.take(settled)
+        self.judged.take(settled)
 
-    def finish(self, first_ms: int | None) -> None:
-        """Compare all that is left, once the lane has read up to the stored offsets."""
-        self.rows.finish(self.proven, first_ms)
+    def finish(self, settled: Settled) -> None:
+        """See `Sink`: once the lane has read up to the stored offsets, the rest is compared."""
+        self.rows.finish(settled, settled.lane)
         if not self.stored.coverage.is_whole:
             self.notes.append(CHANGED)
         if self._by_files:
             self.notes.append(BY_FILES)
-        self.queries.finish(self.proven, first_ms)
+        self.queries.finish(settled)
         self.notes += self.queries.notes
-        self.judged.finish(self.proven, first_ms)
+        self.judged.finish(settled)
         self.notes += self.judged.notes
-        if first_ms is not None:
+        if settled.first_ms is not None:
             self._watermarks()
         if not self.is_whole:
             self.notes.append(ROWS_ONLY)
@@ -320,16 +321,16 @@ class Proof:
         _count_experiments_since(lane, stored)
         self.comparison = LaneComparison(stored, lane, not lost_beginning)
         self.comparison.judged.begin(lane, grading, is_whole=not lost_beginning)
-        self._reach = Reach(plan.timing, max_future_ms, topics) if lost_beginning else None
-        self.replay = Replay(lane, decode, self._reach, self.comparison)
+        self._lost = LostBeginning(plan.timing, max_future_ms, topics) if lost_beginning else None
+        self.replay = LogReplay(lane, decode, self.comparison, self._lost)
 
     def outcome(self) -> Outcome:
         """Compare all that is left; returns what was found. Raises Damaged."""
-        first_ms, records = self.replay.first_ms, self.replay.records
-        self.comparison.finish(first_ms)
-        if self._reach is None:
+        driver, records = self.replay.driver, self.replay.records
+        driver.finish_at(None)
+        if self._lost is None:
             return outcome_of(self.comparison, records, None, "")
-        return outcome_of(self.comparison, records, first_ms, self._reach.missing)
+        return outcome_of(self.comparison, records, driver.first_ms, self._lost.missing)
 
 
 def _count_experiments_since(lane: Lane, stored: StoredLane) -> None:

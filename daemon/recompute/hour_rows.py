@@ -7,7 +7,6 @@ Hours of lanes that are made again, as the values of a filling.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
 
 import numpy as np
 
@@ -15,36 +14,22 @@ from relevanced.metrics import Integers
 
 from ..exporter import rows_plan
 from ..judgements import Timeline
-from ..lane import PAGE_ROWS, Lane, PagedRows, Pages, final_before_ms, row_sets, scoring, settling
+from ..lane import RowSet, PAGE_ROWS, Pages, final_before_ms
 from ..panes import HOUR_MS
 from ..plan import ALL, Plan
-from ..storage import (
-    JUDGED,
-    Names,
-    filling_hour_key,
-    names_key,
-    pack_page,
-    packed_filling,
-    unpack_page,
-    whole_or_damaged,
-)
+from ..storage import JUDGED, unpack_page, whole_or_damaged
 from ..views import LaneFiles, grading_at
-from .buckets import NO_END, rows_of, settle_rest
+from .buckets import NO_END
+from .driver import LATEST_MS, Settled, judged_rows
 from .stored import NOT_COUNTED, StoredLane, names_of, watermark_of
 
 Segment = tuple[str, str]
 """(grouping, segment)."""
-LATEST_MS: Final = 10**14
 
 
 def plan_of_hours(plan: Plan) -> Plan:
     """The plan with hours that are kept for ever."""
     return replace(plan, hour_ms=HOUR_MS, history_hours=NO_END)
-
-
-def has_events(lane: Lane) -> bool:
-    """Whether a lane has counted an event: of one that has not, nothing is missing."""
-    return any(lane.counts["events"].values())
 
 
 @dataclass
@@ -74,45 +59,16 @@ class HourRows:
                 segment = named[grouping], value
                 into[segment] = into[segment] + rows[index] if segment in into else rows[index] + 0
 
-    def past_hours(self, lane: Lane, first_ms: int | None) -> None:
-        """Take over the hours that cannot change any more; see `Watching`."""
-        if lane.settled_before is not None:
-            self.take(
-                lane, lane.hours, first_ms, row_sets.open_hour(lane.settled_before, lane.plan)
-            )
+    def take(self, settled: Settled, rows: RowSet) -> None:
+        """Take over the hours of these rows that are over and proven."""
+        for start, of in settled.hours(rows):
+            self.add(start, settled.lane.segments.names, of.pages)
 
-    def finish(self, lane: Lane, first_ms: int | None) -> None:
-        """Take over the rest of a lane, as if time had passed since its last event. It can take no
-        more events afterwards. `first_ms`: None where nothing of it is known."""
-        if has_events(lane):
-            settled_before = lane.settled_before
-            settle_rest(lane)
-            self.take_rest(lane, lane.hours, first_ms, settled_before)
-
-    def take_rest(
-        self,
-        lane: Lane,
-        rows_by_hour: Mapping[int, PagedRows],
-        first_ms: int | None,
-        settled_before: int | None,
-    ) -> None:
-        """Take over all that is left of a lane. It had settled until `settled_before` by its
-        events."""
-        self.settled_ms = min(self.settled_ms, settled_before or 0)
-        self.take(lane, rows_by_hour, first_ms, LATEST_MS)
-        self.first_ms = max(self.first_ms, LATEST_MS if first_ms is None else first_ms)
-
-    def take(
-        self,
-        lane: Lane,
-        rows_by_hour: Mapping[int, PagedRows],
-        first_ms: int | None,
-        before_ms: int,
-    ) -> None:
-        """Take over the hours of a lane that start from `first_ms` to before `before_ms`."""
-        for start, rows in rows_by_hour.items():
-            if start < before_ms and first_ms is not None and start >= first_ms:
-                self.add(start, lane.segments.names, rows.pages)
+    def finish(self, settled: Settled, rows: RowSet, final_ms: int) -> None:
+        """Take over the rest of a lane, whose rows are final before `final_ms`."""
+        self.settled_ms = min(self.settled_ms, final_ms)
+        self.take(settled, rows)
+        self.first_ms = max(self.first_ms, settled.whole_ms)
 
     @property
     def starts(self) -> list[int]:
@@ -179,23 +135,24 @@ class AllHours:
     clicks: HourRows
     judged: JudgedHourRows | None = None
     """None where nothing is graded."""
+    timeline: Timeline = Timeline()
+    """Of the files that grade the lanes that are made again."""
 
-    def past_hours(self, lane: Lane, first_ms: int | None) -> None:
-        """Take over the hours that cannot change any more; see `Watching`."""
-        self.clicks.past_hours(lane, first_ms)
-        if self.judged is not None and lane.settled_before is not None:
-            open_ms = row_sets.open_hour(lane.settled_before, lane.plan)
-            self.judged.rows.take(lane, rows_of(lane).hours, first_ms, open_ms)
+    def take(self, settled: Settled) -> None:
+        """See `Sink`."""
+        self.clicks.take(settled, settled.lane)
+        if self.judged is not None:
+            self.judged.rows.take(settled, judged_rows(settled.lane))
 
-    def finish(self, lane: Lane, first_ms: int | None, timeline: Timeline) -> None:
-        """Take over the rest of a lane that was graded by this timeline; see `HourRows.finish`."""
-        self.clicks.finish(lane, first_ms)
-        if self.judged is not None and has_events(lane):
-            judged = rows_of(lane)
-            final_before = judged.final_before
-            scoring.settle_judged(lane)
-            self.judged.rows.take_rest(lane, judged.hours, first_ms, final_before)
-            self.judged.lanes.append(LaneFiles(judged.since_ms, timeline.entries))
+    def finish(self, settled: Settled) -> None:
+        """See `Sink`: the hours that feedback or searches may still change are taken too."""
+        if not settled.has_events:
+            return
+        self.clicks.finish(settled, settled.lane, settled.final_ms)
+        if self.judged is not None:
+            judged = judged_rows(settled.lane)
+            self.judged.rows.finish(settled, judged, settled.judged_final_ms)
+            self.judged.lanes.append(LaneFiles(judged.since_ms, self.timeline.entries))
 
 
 def add_stored(into: JudgedHourRows, stored: StoredLane) -> None:
@@ -227,82 +184,3 @@ def _left_out(names: Sequence[tuple[int, str]], page: int) -> list[int]:
     """The rows of a page of segments that the plan does not have."""
     of_page = names_of(names, page)
     return [row for row, (grouping, _) in enumerate(of_page) if grouping == NOT_COUNTED]
-
-
-def named(lane: Lane) -> Names:
-    """The (grouping, segment) of each segment id of a lane."""
-    groupings = lane.plan.grouping_names
-    return tuple((groupings[of], segment) for of, segment in lane.segments.names)
-
-
-@dataclass
-class Staging:
-    """Takes over the hours that begin in a span, of one lane after the other."""
-
-    id: str
-    plan: Plan
-    span: range
-    """Of starts, in ms."""
-    ready: dict[str, bytes] = field(default_factory=dict)
-    """Key → value: what is to be stored. The caller takes it out."""
-    keys: int = 0
-    """How many values there were."""
-    first_ms: int = 0
-    """Earlier hours are not whole: of some lane not all of their events are known."""
-    settled_ms: int = LATEST_MS
-    """Hours that end later may lack feedback that has not come yet."""
-    part: int = 0
-    """The lane."""
-    seen_ms: int = LATEST_MS
-    """Start of the first hour with an impression."""
-
-    def past_hours(self, lane: Lane, first_ms: int | None) -> None:
-        """Take over the hours that cannot change any more; see `replaying.Watching`."""
-        if lane.settled_before is None or first_ms is None:
-            return
-        still_open = row_sets.open_hour(lane.settled_before, lane.plan)
-        for start, rows in lane.hours.items():
-            if max(first_ms, self.span.start) <= start < min(still_open, self.span.stop):
-                for page in rows.page_numbers:
-                    self.take(start, page, pack_page(rows.page(page)))
-
-    def finish(self, lane: Lane, first_ms: int | None, read_ms: int | None) -> None:
-        """Take over the rest of a lane. `first_ms`: None where nothing of it is known; `read_ms`:
-        the clock at which the log ended where the lane was read to, None where it goes on."""
-        if any(lane.counts["events"].values()):
-            if read_ms is not None:
-                _settle(lane, read_ms)
-                self.past_hours(lane, first_ms)
-            self.first_ms = max(self.first_ms, LATEST_MS if first_ms is None else first_ms)
-            self.settled_ms = min(self.settled_ms, lane.settled_before or 0)
-        self.finish_part(named(lane))
-
-    def take(self, start: int, page: int, data: bytes) -> None:
-        """Take over a page of an hour of the span, packed as it is stored."""
-        self.seen_ms = min(self.seen_ms, start)
-        self._put(filling_hour_key(self.id, self.part, start, page), data)
-
-    def finish_part(self, names: Names) -> None:
-        """Go on with the next lane, after one with these segments."""
-        self._put(names_key(self.id, self.part), packed_filling(names))
-        self.part += 1
-
-    def _put(self, key: str, value: bytes) -> None:
-        self.ready[key] = value
-        self.keys += 1
-
-    @property
-    def filled(self) -> range:
-        """The starts of the hours that are whole in every lane, from the first with an impression
-        on."""
-        length = self.plan.hour_ms
-        first = max(-(-self.first_ms // length) * length, self.seen_ms)
-        return range(first, min(self.settled_ms // length * length, self.span.stop), length)
-
-
-def _settle(lane: Lane, time_ms: int) -> None:
-    """Settle what had time until then. The lane can take no more events afterwards."""
-    for topic, mark in lane.watermarks.items():
-        lane.watermarks[topic] = max(mark or 0, time_ms)
-    lane.start_batch()
-    settling.settle(lane)

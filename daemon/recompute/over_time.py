@@ -49,7 +49,8 @@ from ..plan import BY_JUDGEMENTS, Plan
 from ..storage import pack_page, unpack_page
 from ..views import HourPages, LaneView, Selection, files_of, optional
 from . import tables
-from .buckets import BucketsOverTime, JudgedHours, rows_of, view_of
+from .buckets import BucketsOverTime, JudgedHours, view_of
+from .driver import Settled, judged_rows
 from .report import judged_note, share_text, title_of
 from .tables import Row
 
@@ -163,7 +164,7 @@ def judged_fallen(
 ) -> Fallen:
     """The same of judged scores in buckets of this length: of what each file graded, one after the
     other."""
-    plan, since_ms = rows_plan(lane.plan), rows_of(lane).since_ms
+    plan, since_ms = rows_plan(lane.plan), judged_rows(lane).since_ms
     in_force = [Graded(entry.name, max(entry.start_ms, since_ms)) for entry in judged.entries]
     of_files: list[Fallen] = []
     for graded, other in zip_longest(in_force, in_force[1:]):
@@ -222,9 +223,9 @@ class Looks:
         self._hours: dict[int, dict[int, bytes]] = {}
         self._looked_ms: int | None = None
 
-    def take(self, lane: Lane) -> None:
-        """Take over the hours, and look if it is time. Before the lane starts its next batch: it
-        keeps the hours only that can still change."""
+    def take(self, settled: Settled) -> None:
+        """See `Sink`: the hours, those that can still change too; and look if it is time."""
+        lane = settled.lane
         if lane.settled_before is None:
             return
         for start, rows in lane.hours.items():
@@ -235,6 +236,9 @@ class Looks:
         if self._looked_ms is not None and looked_ms > self._looked_ms:
             self._publisher.publish([self._view(lane)], lane.watermark_ms or 0, with_series=False)
         self._looked_ms = looked_ms
+
+    def finish(self, settled: Settled) -> None:
+        """See `Sink`: the end is looked at where it is `published`."""
 
     def published(self, lane: Lane, words: str) -> Published:
         """What is served when all events have been applied; `words` say of what it is."""

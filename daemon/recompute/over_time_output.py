@@ -15,9 +15,10 @@ from ..config import Config
 from ..experiments import Stretch
 from ..views import Selection
 from . import over_time, tables
-from .buckets import BucketsOverTime, rows_of, selection_of
+from .buckets import BucketsOverTime, selection_of
+from .driver import judged_rows
 from .over_time import OfFile, fallen, judged_fallen
-from .pipeline import Replayed
+from .replayed import Replayed
 from .report import JUDGED_FIELDS, NOTHING_JUDGED
 
 CHANGES_EVERY_MS: Final = 60_000
@@ -76,11 +77,10 @@ def print_over_time(replayed: Replayed, config: Config, asked: Asked, output: st
     assert replayed.buckets is not None
     shown = selection_of(lane)
     by_judgements = _judged_fallen(replayed, shown, config, asked)
-    judged_ms = None if replayed.judged is None else rows_of(lane).final_before
-    replayed.buckets.finish(lane)
+    judged_ms = None if replayed.judged is None else judged_rows(lane).final_before
+    replayed.driver.finish()
     found, judged = BucketsOverTime.of(replayed.buckets, lane, shown, span, lane.plan), None
     if replayed.judged is not None:
-        replayed.judged.finish(lane)
         judged = over_time.judged_over_time(replayed.judged, lane, found, span)
     stories = fallen(found.settled, config.resolved_changes) if asked.needs_changes else ((), ())
     if asked.changes:

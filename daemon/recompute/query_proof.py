@@ -37,6 +37,7 @@ from ..storage import (
     unpacked_hour,
     whole_or_damaged,
 )
+from .driver import Settled
 from .stored import Difference, Differences, StoredLane
 
 OFF: Final = "the lane has tables of queries, and this configuration keeps none: not compared"
@@ -96,8 +97,9 @@ class QueryComparison:
         elif self._head.unicode != UNICODE_VERSION:
             yield other_unicode(self._head.unicode)
 
-    def past_hours(self, lane: Lane, first_ms: int | None) -> None:
+    def take(self, settled: Settled) -> None:
         """Compare the hours that this batch closed."""
+        lane, first_ms = settled.lane, settled.first_ms
         if lane.queries is None or self._is_off:
             return
         self._missing_from = self._missing_since(lane)
@@ -107,8 +109,9 @@ class QueryComparison:
                 self._hour(start, tables)
                 self._examples(start, lane.queries.examples.closed.get(start, {}))
 
-    def finish(self, lane: Lane, first_ms: int | None) -> None:
+    def finish(self, settled: Settled) -> None:
         """Compare all that is left."""
+        lane, first_ms = settled.lane, settled.first_ms
         if lane.queries is None or self._is_off:
             return
         self._missing_from = self._missing_since(lane)

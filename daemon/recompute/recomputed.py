@@ -13,9 +13,8 @@ What `relevanced replay --kafka` does, from its options to what it prints.
 import asyncio
 import os
 import sys
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Final, TypeAlias
 
 import click
@@ -28,21 +27,18 @@ from rich.text import Text
 from relevanced.metrics import Integers
 
 from ..changes import text
-from ..config import Ago, Config, LogEnd, read
+from ..config import Config, read
 from ..errors import Damaged, StartError, Unavailable
 from ..events import instant_ms, timestamp_text
-from ..judgements import Timeline
-from ..kafka import LaneLogs, kafka_settings
-from ..lane import Lane, new_lane
 from ..panes import HOUR_MS
 from ..plan import Plan
-from ..storage import NO_MARKS, LaneStore, Namespace, namespace
+from ..storage import LaneStore, Namespace, namespace
 from ..worker import LogChanged, configure_allocator
 from . import tables
-from .buckets import rows_of
-from .clients import WholeIndex, class_by_the_whole_index, connected, record_reader, whole_index
-from .hour_rows import LATEST_MS, AllHours, HourRows, Segment, add_stored, empty, plan_of_hours
-from .replaying import Reach, Replay, WatchingProof
+from .clients import connected, whole_index
+from .driver import LATEST_MS
+from .from_kafka import Show, lanes_from_kafka
+from .hour_rows import AllHours, HourRows, Segment, add_stored, empty, plan_of_hours
 from .report import NOTHING_JUDGED, title_of
 from .stored import stored_lane
 from .tables import Row, as_json_lines
@@ -137,79 +133,17 @@ def _pair(row: Row, name: str, form: str) -> str:
     return " / ".join("–" if value is None else form.format(value) for value in values)
 
 
-BETWEEN_MS: Final = HOUR_MS
-"""Read before what must be read at least, for clocks and delays of producers."""
-
-Show: TypeAlias = Callable[[int, int, float], None]
-"""Takes a lane, the number of lanes, and the share of the lane that was read."""
-
-
 async def computed_hours(config: Config, span: range, show: Show) -> AllHours:
     """Return the hours that begin in the span, as this configuration counts the records that Kafka
     has, and grades them by the whole index. Raises Unavailable, StartError, LogChanged and
     OverflowError."""
     plan, index = plan_of_hours(config.plan), whole_index(config)
-    found = AllHours(HourRows(plan, span), None if index is None else empty(plan, span))
-    timeline = Timeline() if index is None else index.timeline
-
-    async def shown(lane: int, lanes: int, share: float) -> None:
-        show(lane, lanes, share)
-
-    async with LaneLogs(kafka_settings(config)) as logs:
-        for number in range(logs.lanes):
-            each = partial(shown, number, logs.lanes)
-            again = await made_again(config, logs, number, plan, span, found, each, index)
-            found.finish(again.lane, again.first_ms, timeline)
-    return found
-
-
-@dataclass(frozen=True)
-class MadeAgain:
-    """A lane with the records that some hours need."""
-
-    lane: Lane
-    first_ms: int | None
-    """Earlier hours are not whole; None: of none it is known."""
-    is_read: bool
-    """Whether the log was read to its end."""
-
-
-async def made_again(
-    config: Config,
-    logs: LaneLogs,
-    number: int,
-    plan: Plan,
-    span: range,
-    watching: WatchingProof,
-    applied: Callable[[float], Awaitable[None]],
-    index: WholeIndex | None = None,
-) -> MadeAgain:
-    """Apply the records of a lane that the hours of the span need. `watching` takes over past
-    hours; `applied` takes the share that was read, after each batch. Lists are graded by the index,
-    if there is one. Raises Unavailable, StartError, LogChanged, OverflowError."""
-    timing, most_ms = config.timing, config.limits.max_future_ms
-    lead_ms = 2 * (most_ms + timing.base_ms) + timing.settle_ms + BETWEEN_MS
-    begin = await logs.offsets(number, Ago(0), max(span.start - lead_ms, 0))
-    until = await logs.offsets(number, LogEnd.LATEST, 0)
-    log = await logs.open(number, begin, until, NO_MARKS)
-    topics = list(until)
-    is_whole = not any(log.next_offsets.values())
-    reach = None if is_whole else Reach(timing, most_ms, topics)
-    lane = new_lane(number, plan, dict(log.next_offsets), topics)
-    class_by_the_whole_index(lane, config)
+    found = AllHours(HourRows(plan, span))
     if index is not None:
-        rows_of(lane).files.prepare(index.timeline, index.judgements)
-    async with record_reader(config) as reader:
-        replay = Replay(lane, reader.decoder, reach, watching)
-        while unread := log.unread:
-            if lane.settled_before is not None and lane.settled_before >= span.stop:
-                break
-            topic = replay.next_topic(unread)
-            records = await log.take(topic, replay.batch_records)
-            await reader.prepare(topic, records)
-            replay.apply(topic, records, log.next_offsets[topic])
-            await applied(log.share_read)
-    return MadeAgain(lane, replay.first_ms, log.is_read)
+        found = AllHours(found.clicks, empty(plan, span), index.timeline)
+    async for driver, _ in lanes_from_kafka(config, plan, span, found, show, index):
+        driver.finish()
+    return found
 
 
 async def stored_hours(config: Config, span: range) -> AllHours:
@@ -266,8 +200,8 @@ def replay_hours(config: Config, asked: AskedHours, output: str, *, progress: bo
         with Progress(console=Console(file=sys.stderr, quiet=not progress), transient=True) as bars:
             bar = bars.add_task("replay", total=1.0)
 
-            def show(lane: int, lanes: int, share: float) -> None:
-                bars.update(bar, completed=(lane + share) / lanes)
+            async def show(share: float) -> None:
+                bars.update(bar, completed=share)
 
             computed = asyncio.run(computed_hours(config, span, show))
         stored = asyncio.run(stored_hours(of_workers, span))

@@ -26,7 +26,8 @@ from .clients import whole_index
 from .events import NoRoom
 from .lines import UnknownTopic
 from .over_time_output import SCORES, Asked, print_over_time
-from .pipeline import ALL_DAYS, NothingUsual, Replayed, replayed
+from .query_hours import ALL_DAYS, NothingUsual
+from .replayed import Replayed, replayed
 from .reasons import NothingLeft, days_of, explained, with_excluded
 from .report import (
     ReplayReport,
@@ -123,7 +124,8 @@ def print_asked(found: Replayed, config: Config, asked: Asked, output: str) -> i
     """Print what was asked for in place of the scores; returns the exit code."""
     if asked.queries is not None and found.queries is not None:
         try:
-            listed = found.queries.finished(found.lane, asked.queries)
+            found.driver.finish()
+            listed = found.queries.listed(asked.queries)
         except NothingUsual as error:
             print(error, file=sys.stderr)
             return 1

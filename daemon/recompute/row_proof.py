@@ -28,11 +28,11 @@ from ..lane import (
     RowSet,
     ShownInBatch,
     kept_from,
-    open_hour,
 )
 from ..panes import PaneKey
 from ..plan import METRIC_COLUMNS, Plan
 from ..storage import JUDGED, Head, by_start, unpack_page, whole_or_damaged
+from .driver import Settled, judged_rows
 from .stored import Difference, Differences, Matching, Packed, StoredLane, beside, kept_panes
 
 
@@ -64,15 +64,14 @@ class RowsComparison:
     panes: int = 0
     _seen: set[int] = field(default_factory=set)
 
-    def past_hours(self, rows: RowSet, settled_before: int | None, first_ms: int | None) -> None:
-        """Compare the hours that cannot change any more; see `Watching`."""
-        if settled_before is not None:
-            still_open = open_hour(settled_before, self.plan)
-            for start in [start for start in rows.hours if start < still_open]:
-                self._hour(start, rows.hours[start].pages, first_ms)
+    def take(self, settled: Settled, rows: RowSet) -> None:
+        """Compare the hours of these rows that are over and proven."""
+        for start, of in settled.hours(rows):
+            self._hour(start, of.pages, settled.first_ms)
 
-    def finish(self, rows: RowSet, first_ms: int | None) -> None:
+    def finish(self, settled: Settled, rows: RowSet) -> None:
         """Compare all that is left, once the lane has read up to the stored offsets."""
+        first_ms = settled.first_ms
         stored_panes, stored_hours = self.stored
         for start, of in rows.hours.items():
             self._hour(start, of.pages, first_ms)
@@ -230,15 +229,15 @@ class JudgedComparison:
             self._is_on = not obstacle
             self.notes += [f"{NOT_PROVABLE}{obstacle}"] if obstacle else grading.notes
 
-    def past_hours(self, lane: Lane, first_ms: int | None) -> None:
-        """Compare the hours that cannot change any more; see `Watching`."""
-        if self._is_on and lane.judged is not None:
-            self.rows.past_hours(lane.judged, lane.settled_before, first_ms)
+    def take(self, settled: Settled) -> None:
+        """See `Sink`."""
+        if self._is_on:
+            self.rows.take(settled, judged_rows(settled.lane))
 
-    def finish(self, lane: Lane, first_ms: int | None) -> None:
-        """Compare all that is left."""
-        if self._is_on and lane.judged is not None:
-            self.rows.finish(lane.judged, first_ms)
+    def finish(self, settled: Settled) -> None:
+        """See `Sink`."""
+        if self._is_on:
+            self.rows.finish(settled, judged_rows(settled.lane))
 
     def _unpacked(self, packed: Packed) -> Pages:
         with whole_or_damaged(f"lane {self._stored.lane}"):

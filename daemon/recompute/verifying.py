@@ -12,14 +12,13 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
-from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from rich.progress import Progress
 
 from ..config import Config, Layout, layout_of, read, under
 from ..errors import Damaged
-from ..kafka import LaneLog, LaneLogs, kafka_settings
+from ..kafka import LaneLogs, kafka_settings
 from ..storage import (
     DamagedLane,
     LaneDelta,
@@ -32,16 +31,14 @@ from ..storage import (
 )
 from ..telemetry import logs as process_log
 from ..worker import LogChanged, configure_allocator
-from .clients import RecordReader, connected, library_of, record_reader
+from .clients import connected, library_of, record_reader
 from .comparing import Outcome, Proof, not_provable
-from .replaying import Replay
+from .from_kafka import Show, read_log
 from .row_proof import NO_DIRECTORY, Grading, grading_of
 from .stored import StoredLane, begin_of, query_keys_of, stored_lane
 
 SHOW_EVERY_S: Final = 0.25
 UNKNOWN_SCHEMA: Final = "unknown_schema"
-Show: TypeAlias = Callable[[float], None]
-"""Takes the share of a lane's log that was read."""
 
 
 async def lanes_of(config: Config) -> int:
@@ -63,14 +60,21 @@ def verified(
     Raises Unavailable and StartError."""
     bar, shares = bars.add_task("verify", total=len(lanes)), dict.fromkeys(lanes, 0.0)
 
-    def show(lane: int, share: float) -> None:
+    def shown(lane: int, share: float) -> None:
         shares[lane] = share
         bars.update(bar, completed=sum(shares.values()))
 
     if parallel > 1 and len(lanes) > 1:
-        return _in_processes(config_file, lanes, parallel, show)
+        return _in_processes(config_file, lanes, parallel, shown)
     config = read(config_file, os.environ)
-    return [asyncio.run(_verify(config, lane, partial(show, lane))) for lane in lanes]
+
+    async def verify(lane: int) -> Outcome:
+        async def show(share: float) -> None:
+            shown(lane, share)
+
+        return await _verify(config, lane, show)
+
+    return [asyncio.run(verify(lane)) for lane in lanes]
 
 
 _shares: Any = None
@@ -84,7 +88,7 @@ def _begin_process(shares: Any) -> None:
 
 
 def _verify_here(config_file: str | None, lane: int, place: int) -> Outcome:
-    def show(share: float) -> None:
+    async def show(share: float) -> None:
         _shares[place] = share
 
     return asyncio.run(_verify(read(config_file, os.environ), lane, show))
@@ -187,23 +191,13 @@ async def _proven(config: Config, stored: StoredLane, show: Show) -> Outcome:
             decode = reader.decoder
             offsets = log.next_offsets
             proof = Proof(stored, config.plan, decode, offsets, not is_whole, most_ms, grading)
-            await _read_to_the_end(log, reader, proof.replay, show)
+            await read_log(log, reader, proof.replay, show)
     refused = [
         counts.get("rejected", {}).get(UNKNOWN_SCHEMA, 0)
-        for counts in (head.counts, proof.replay.lane.counts)
+        for counts in (head.counts, proof.replay.driver.lane.counts)
     ]
     if is_whole and refused[0] != refused[1]:
         which = "which schemas the registry had then is not stored"
         text = f"{refused[0]} records were refused as {UNKNOWN_SCHEMA}, now {refused[1]} would be"
         return not_provable(stored.lane, f"{text}: {which}")
     return proof.outcome()
-
-
-async def _read_to_the_end(log: LaneLog, reader: RecordReader, replay: Replay, show: Show) -> None:
-    while unread := log.unread:
-        topic = replay.next_topic(unread)
-        records = await log.take(topic, replay.batch_records)
-        await reader.prepare(topic, records)
-        replay.apply(topic, records, log.next_offsets[topic])
-        show(log.share_read)
-    show(1.0)

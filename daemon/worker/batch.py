@@ -43,7 +43,7 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Final, TypeAlias
 
-from ..attribution import LoggedRecords, queries_of, rules, runs, vectorized
+from ..attribution import LoggedRecords, Part, queries_of, rules, runs, vectorized
 from ..events import Decoder, LogRecord, Rejected
 from ..lane import Lane, scoring, settling, skip_label
 from ..storage import StallMark
@@ -209,13 +209,24 @@ def steps(
     """Apply one chunk of a batch to the lane, in steps of some milliseconds at most; appends the
     dead letters of its records. All steps must be taken."""
     for part in runs.read(LoggedRecords(records), decoder, lane.texts):
-        if isinstance(part, runs.Run):
-            yield from vectorized.apply(lane, topic, part, small_run)
-        elif isinstance(part, runs.Aside):
-            _count(lane, topic, part)
-        elif part is not None:
-            yield from _apply_single(lane, topic, part, letters)
+        yield from part_steps(lane, topic, part, letters, small_run)
         yield
+
+
+def part_steps(
+    lane: Lane,
+    topic: str,
+    part: Part | None,
+    letters: list[DeadLetter],
+    small_run: int = vectorized.SMALL_RUN,
+) -> Iterator[None]:
+    """Apply what was read of records at once; see `steps`."""
+    if isinstance(part, runs.Run):
+        yield from vectorized.apply(lane, topic, part, small_run)
+    elif isinstance(part, runs.Aside):
+        _count(lane, topic, part)
+    elif part is not None:
+        yield from _apply_single(lane, topic, part, letters)
 
 
 def _count(lane: Lane, topic: str, aside: runs.Aside) -> None:

@@ -10,11 +10,10 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from ...attribution import rules
 from ...events import Decoder, Event, Feedback, Impression, LogRecord, Rejected
 from ...lane import Lane, new_lane
 from ...plan import Plan
-from ...worker import batch
+from ...recompute.driver import LaneDriver
 
 TOPIC: Final = "sample"
 EVENTS_AT_ONCE: Final = 10_000
@@ -113,11 +112,9 @@ def in_one_lane(seen: Sequence[Seen], plan: Plan) -> Lane:
 
 def _in_order(events: Sequence[Event], plan: Plan) -> Lane:
     lane = new_lane(0, plan, {TOPIC: 0}, [TOPIC])
+    driver = LaneDriver(lane)
     for start in range(0, len(events), EVENTS_AT_ONCE):
-        batch.begin(lane)
-        rules.apply(lane, TOPIC, events[start : start + EVENTS_AT_ONCE])
-        batch.end(lane, {})
-        lane.start_batch()
+        driver.apply_events(TOPIC, events[start : start + EVENTS_AT_ONCE])
     return lane
 
 

@@ -16,12 +16,12 @@ from relevanced.daemon.commands.cli import cli
 from relevanced.daemon.config import load
 from relevanced.daemon.http import Changes, changes
 from relevanced.daemon.judgements import add
-from relevanced.daemon.lane import Lane
 from relevanced.daemon.panes import HOUR_MS
 from relevanced.daemon.recompute.buckets import JudgedHours
 from relevanced.daemon.recompute.clients import whole_index
+from relevanced.daemon.recompute.driver import Settled
 from relevanced.daemon.recompute.over_time import Looks
-from relevanced.daemon.recompute.pipeline import replayed
+from relevanced.daemon.recompute.replayed import replayed
 from relevanced.daemon.tools.traffic import Regression, Traffic, generate_events, judged_set
 from tests.judged_lanes import NOON
 
@@ -49,12 +49,16 @@ class Seen:
     at: dict[float, Changes] = field(default_factory=dict)
     """By minutes since noon."""
 
-    def take(self, lane: Lane) -> None:
-        self.looks.take(lane)
+    def take(self, settled: Settled) -> None:
+        lane = settled.lane
+        self.looks.take(settled)
         reading = self.looks.published(lane, "").reading
         assert reading is not None and lane.watermark_ms is not None
         minute = (lane.watermark_ms - NOON) / MINUTE_MS
         self.at[minute] = changes(reading, "1h", "settled", {})
+
+    def finish(self, settled: Settled) -> None:
+        self.looks.finish(settled)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from rich.progress import Progress
 from relevanced.daemon.config import Config, load
 from relevanced.daemon.judgements import add, grades
 from relevanced.daemon.panes import CONFIRMED_OVER_MS
-from relevanced.daemon.recompute import pipeline, replay
+from relevanced.daemon.recompute import files, replay, replayed
 from relevanced.daemon.recompute.buckets import view_of
 from relevanced.daemon.recompute.over_time_output import Asked
 from relevanced.daemon.recompute.replay import print_report, read_lane, report_of, whole_report
@@ -69,7 +69,7 @@ def rr(report: Report, window: str = "all") -> Score:
 
 
 def whole(*paths: str) -> ReplayReport:
-    return whole_report(pipeline.replayed(paths, Config(), bars(), as_is=False), paths)
+    return whole_report(replayed.replayed(paths, Config(), bars(), as_is=False), paths)
 
 
 def printed(
@@ -175,7 +175,7 @@ def test_the_cut_into_batches_does_not_matter(
 ) -> None:
     path = write(*(impression(n * HOUR_MS, f"q{n}") for n in range(9)), click(5), click(6, "b"))
     whole = scored(path)
-    monkeypatch.setattr(pipeline, "EVENTS_AT_ONCE", 2)
+    monkeypatch.setattr(files, "EVENTS_AT_ONCE", 2)
     assert scored(path) == whole
 
 

@@ -23,7 +23,7 @@ from relevanced.daemon.recompute.buckets import JudgedHours
 from relevanced.daemon.recompute.clients import whole_index
 from relevanced.daemon.recompute.over_time import Looks
 from relevanced.daemon.recompute.over_time_output import SCORES, Asked
-from relevanced.daemon.recompute.pipeline import replayed
+from relevanced.daemon.recompute.replayed import replayed
 from relevanced.daemon.recompute.report import NOTHING_JUDGED
 from relevanced.metrics import evaluate
 from tests.builders import START_MS

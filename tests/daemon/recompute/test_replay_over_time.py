@@ -17,8 +17,8 @@ from relevanced.daemon.commands.cli import cli
 from relevanced.daemon.config import loading as config
 from relevanced.daemon.recompute.buckets import BucketsOverTime, selection_of
 from relevanced.daemon.recompute.over_time import FIELDS
-from relevanced.daemon.recompute.pipeline import replayed
 from relevanced.daemon.recompute.plot import ONSET_COLOR
+from relevanced.daemon.recompute.replayed import replayed
 from relevanced.daemon.tools.traffic import Regression, Traffic, generate_events
 
 START_MS = 1_795_176_000_000
@@ -77,7 +77,7 @@ def test_each_impression_is_in_one_bucket_integer_for_integer(
     found = replayed([path], settings, bars, as_is=False, every_ms=every_s * 1000)
     assert found.buckets is not None
     shown = selection_of(found.lane)
-    found.buckets.finish(found.lane)
+    found.driver.finish()
     over_time = BucketsOverTime.of(
         found.buckets, found.lane, shown, range(0, 10**14), found.lane.plan
     )

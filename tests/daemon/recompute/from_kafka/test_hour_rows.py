@@ -7,7 +7,8 @@ import numpy as np
 from relevanced.daemon.lane import PAGE_ROWS
 from relevanced.daemon.panes import HOUR_MS
 from relevanced.daemon.plan import Plan
-from relevanced.daemon.recompute.hour_rows import LATEST_MS, AllHours, HourRows, plan_of_hours
+from relevanced.daemon.recompute.driver import LATEST_MS, LaneDriver, Settled
+from relevanced.daemon.recompute.hour_rows import AllHours, HourRows, plan_of_hours
 from relevanced.daemon.recompute.recomputed import FIELDS, as_csv, as_tables, scores, unproven_text
 from relevanced.metrics import parse
 from tests.builders import BASE_MS, PLAN, START_MS, clicked, lane_of, plan_with, settled, shown
@@ -89,15 +90,16 @@ def test_stored_hour_that_can_change_is_not_shown() -> None:
 def test_lane_is_taken_over_hour_by_hour() -> None:
     plan = plan_of_hours(PLAN)
     found, lane = HourRows(plan, SPAN), lane_of(plan=plan)
+    sink = AllHours(found)
     for minute in range(0, 150, 4):
         at_ms = minute * 60_000
         settled(lane, shown(at_ms, of=f"q{minute}"), clicked(at_ms + 1, "a", of=f"q{minute}"))
-        found.past_hours(lane, 0)
+        sink.take(Settled.of(lane, 0))
     assert found.starts == [START_MS, START_MS + HOUR_MS]
-    found.finish(lane, 0)
+    LaneDriver(lane, sink).finish()
     rows = [found.rows[start][ALL] for start in found.starts]
     assert [int(row[0]) for row in rows] == [15, 15, 8] and not found.missing
     assert [found.is_settled(start) for start in found.starts] == [True, True, False]
     again = HourRows(plan, SPAN)
-    again.finish(lane_of(plan=plan), None)
+    AllHours(again).finish(Settled.of(lane_of(plan=plan), None))
     assert again.first_ms == 0, "nothing is missing of a lane without events"

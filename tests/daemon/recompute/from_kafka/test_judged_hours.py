@@ -14,7 +14,7 @@ from relevanced.daemon.judgements import Timeline
 from relevanced.daemon.lane import new_lane
 from relevanced.daemon.panes import HOUR_MS
 from relevanced.daemon.plan import Plan
-from relevanced.daemon.recompute.buckets import rows_of
+from relevanced.daemon.recompute.driver import judged_rows
 from relevanced.daemon.recompute.hour_rows import (
     AllHours,
     HourRows,
@@ -22,8 +22,8 @@ from relevanced.daemon.recompute.hour_rows import (
     empty,
     plan_of_hours,
 )
+from relevanced.daemon.recompute.log import LogReplay
 from relevanced.daemon.recompute.recomputed import as_csv, as_tables, judged_scores
-from relevanced.daemon.recompute.replaying import Replay
 from relevanced.daemon.recompute.report import NOTHING_JUDGED
 from relevanced.daemon.recompute.stored import StoredLane, stored_lane
 from relevanced.daemon.views import LaneFiles
@@ -77,15 +77,16 @@ def computed_hours(machine: JudgedMachine, rng: random.Random) -> AllHours:
     """The whole log, read again in batches of any size."""
     assert machine.files is not None
     plan = plan_of_hours(machine.plan)
-    found, timeline = nothing(plan), Timeline(tuple(sorted(machine.files)))
+    timeline = Timeline(tuple(sorted(machine.files)))
+    found = replace(nothing(plan), timeline=timeline)
     fresh = new_lane(0, plan, dict.fromkeys(machine.logs, 0), list(machine.logs))
-    rows_of(fresh).files.prepare(timeline, machine.files)
-    replay, left = Replay(fresh, machine.decode, None, found), {**machine.logs}
+    judged_rows(fresh).files.prepare(timeline, machine.files)
+    replay, left = LogReplay(fresh, machine.decode, found), {**machine.logs}
     while unread := [topic for topic, records in left.items() if records]:
         topic, count = replay.next_topic(unread), rng.randrange(1, 80)
         taken, left[topic] = left[topic][:count], left[topic][count:]
         replay.apply(topic, [as_log_record(one) for one in taken], 0)
-    found.finish(fresh, 0, timeline)
+    replay.driver.finish()
     return found
 
 

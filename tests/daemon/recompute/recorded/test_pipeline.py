@@ -20,8 +20,8 @@ from rich.progress import Progress
 from relevanced.daemon.attribution import rules
 from relevanced.daemon.config import Config, load
 from relevanced.daemon.events import FORMATS
-from relevanced.daemon.recompute import events, line_files, pipeline
-from relevanced.daemon.recompute.pipeline import Replayed, replayed
+from relevanced.daemon.recompute import events, files, line_files
+from relevanced.daemon.recompute.replayed import Replayed, replayed
 from tests.daemon.recompute.recorded.one_by_one import (
     slow_kinds,
     slow_lane,
@@ -54,7 +54,7 @@ SMALL: Final = {
     (events, "BUFFER_BYTES"): 9_000,
     (events, "BLOCK_BYTES"): 600,
     (events, "MOST_OVERLAPPING"): 3,
-    (pipeline, "EVENTS_AT_ONCE"): 150,
+    (files, "EVENTS_AT_ONCE"): 150,
 }
 
 

@@ -11,7 +11,7 @@ import pytest
 from relevanced.daemon.judgements import IndexEntry, QueryClasses, begun
 from relevanced.daemon.lane import Lane
 from relevanced.daemon.recompute.comparing import BY_FILES, Proof, as_text, exit_code
-from relevanced.daemon.recompute.replaying import Reach
+from relevanced.daemon.recompute.log import LostBeginning
 from relevanced.daemon.storage import pack_page, unpack_page
 from tests.daemon.recompute.verify.stages import Logs, logs_of, proven, written
 from tests.daemon.test_experiments_equality import CONFIGS, dealt
@@ -263,7 +263,7 @@ def test_most_cuts_prove_something() -> None:
     assert results.count("equal") > len(results) / 2
 
 
-class WithoutMargin(Reach):
+class WithoutMargin(LostBeginning):
     """Takes what lies after the first records that are left as proven, without a margin."""
 
     @property
@@ -275,8 +275,8 @@ class WithoutMargin(Reach):
 
 def test_without_the_margin_the_rest_of_a_log_would_differ() -> None:
     def without_margin(proof: Proof) -> None:
-        assert proof._reach is not None
-        proof._reach.__class__ = WithoutMargin
+        assert proof._lost is not None
+        proof._lost.__class__ = WithoutMargin
 
     assert "differs" in outcomes_of_cuts(without_margin)
 

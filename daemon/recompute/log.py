@@ -1,13 +1,9 @@
-"""One lane made again from its log. Pure.
+"""The log of a lane as a source, from its first record on or from what is left of it. Pure.
 
-Records are applied by the worker's own batch processing. Where a lane stands at given offsets does
-not depend on batches, nor on how its topics interleave; so the topic that is behind in event time
-goes first, and no feedback waits for long. Whoever watches takes over what cannot change any more
-before it is dropped: memory is that of one lane of a worker.
+Where a lane stands at given offsets does not depend on batches, nor on how its topics interleave;
+so the topic that is behind in event time goes first, and no feedback waits for long.
 
-What a log still proves whose first records are gone.
-
-The state of a lane before its first record that is left is not known: which impressions were open,
+The state of a lane before the first record that is left is not known: which impressions were open,
 which feedback waited, where the watermarks were. But nothing of it lasts. No record that is gone
 has a later timestamp than the first that is left, and no event counts that is more than
 `events.max_future` ahead of its record. So every event that is gone lies before
@@ -20,16 +16,18 @@ An impression that is later than any event met until then, with 5 s for clocks, 
 full, and so is every pane that begins after it.
 """
 
-from collections.abc import Collection, Iterable, Sequence
-from typing import Final, Protocol
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Final
 
+from ..attribution import LoggedRecords, Part, runs
 from ..events import Decoder, LogRecord, Rejected
 from ..lane import Lane
 from ..panes import GRACE_MS, Timing, pane_start
-from ..worker import MAX_CHUNK_RECORDS, DeadLetter, batch
+from ..worker import MAX_CHUNK_RECORDS, batch
+from .driver import LaneDriver, Sink
 
 
-class Reach:
+class LostBeginning:
     """Finds the first pane that is proven, while the records of a lane are read."""
 
     def __init__(self, timing: Timing, max_future_ms: int, topics: Iterable[str]) -> None:
@@ -99,58 +97,38 @@ FIRST_RECORDS: Final = 200
 the batch in which it becomes known."""
 
 
-class WatchingProof(Protocol):
-    """What takes over past hours of a lane while it is made again."""
-
-    def past_hours(self, lane: Lane, first_ms: int | None) -> None:
-        """Take over the hours that cannot change any more. `first_ms`: earlier panes are not
-        proven; None: none is yet. Before the lane starts its next batch, which drops them."""
-
-
-class Replay:
-    """Makes one lane again: `apply` takes records of any topic, as often as there are any."""
+class LogReplay:
+    """Reads one lane again: `apply` takes records of any topic, as often as there are any."""
 
     def __init__(
-        self, lane: Lane, decode: Decoder, reach: Reach | None, watching: WatchingProof
+        self, lane: Lane, decode: Decoder, sink: Sink, lost: LostBeginning | None = None
     ) -> None:
-        """`lane` has seen nothing. `reach`: None where its first record is the first of its log, or
-        the one at which it began."""
-        self.lane = lane
+        """See `LaneDriver`."""
+        self.driver = LaneDriver(lane, sink, beginning=lost)
         self._decode = decode
-        self._reach = reach
-        self._watching = watching
+        self._lost = lost
         self.records = 0
         """That were applied."""
 
     @property
     def batch_records(self) -> int:
         """How many records the next `apply` should get at most."""
-        ready = self._reach is None or self._reach.is_reached
+        ready = self._lost is None or self._lost.is_reached
         return BATCH_RECORDS if ready else FIRST_RECORDS
-
-    @property
-    def first_ms(self) -> int | None:
-        """Panes and hours that begin earlier are not proven; None: none is."""
-        return 0 if self._reach is None else self._reach.first_ms
 
     def next_topic(self, unread: Collection[str]) -> str:
         """The topic to read next: of those that have records left, the one that is behind."""
-        marks = self.lane.watermarks
+        marks = self.driver.lane.watermarks
         return min(unread, key=lambda topic: (marks[topic] is not None, marks[topic] or 0, topic))
 
     def apply(self, topic: str, records: Sequence[LogRecord], next_offset: int) -> None:
-        """Apply records of one topic, in offset order, as one batch. Raises OverflowError where a
-        counter leaves its range, and what the watching one raises."""
-        lane, letters = self.lane, list[DeadLetter]()
-        if self._reach is not None:
-            self._reach.note(topic, records, self._decode)
-        batch.begin(lane)
-        for of_topic, chunk in batch.chunks({topic: records}, MAX_CHUNK_RECORDS):
-            for _ in batch.steps(lane, of_topic, chunk, self._decode, letters):
-                pass
-        batch.end(lane, {topic: next_offset})
-        if self._reach is not None:
-            self._reach.applied(topic, lane.watermarks[topic])
-        self._watching.past_hours(lane, self.first_ms)
-        lane.start_batch()
+        """Apply records of one topic, in offset order, as one batch; see `LaneDriver.apply`."""
+        if self._lost is not None:
+            self._lost.note(topic, records, self._decode)
+        self.driver.apply(topic, self._parts(topic, records), {topic: next_offset})
         self.records += len(records)
+
+    def _parts(self, topic: str, records: Sequence[LogRecord]) -> Iterator[Part | None]:
+        texts = self.driver.lane.texts
+        for _, chunk in batch.chunks({topic: records}, MAX_CHUNK_RECORDS):
+            yield from runs.read(LoggedRecords(chunk), self._decode, texts)

@@ -1,0 +1,74 @@
+"""Lanes made again from the records that Kafka has, as far as some hours need them."""
+
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Final, TypeAlias
+
+from ..config import Ago, Config, LogEnd
+from ..kafka import LaneLog, LaneLogs, kafka_settings
+from ..lane import new_lane
+from ..panes import HOUR_MS
+from ..plan import Plan
+from ..storage import NO_MARKS
+from .clients import RecordReader, WholeIndex, class_by_the_whole_index, record_reader
+from .driver import LaneDriver, Sink, judged_rows
+from .log import LogReplay, LostBeginning
+
+BETWEEN_MS: Final = HOUR_MS
+"""Read before what must be read at least, for clocks and delays of producers."""
+
+Show: TypeAlias = Callable[[float], Awaitable[None]]
+"""Takes the share that was read, after each batch."""
+
+
+async def read_log(
+    log: LaneLog, reader: RecordReader, replay: LogReplay, show: Show, until_ms: int | None = None
+) -> None:
+    """Apply what is left of a log to its lane, until the hours before `until_ms` have settled.
+    Raises Unavailable, LogChanged, OverflowError."""
+    lane = replay.driver.lane
+    while unread := log.unread:
+        if until_ms is not None and lane.settled_before is not None:
+            if lane.settled_before >= until_ms:
+                return
+        topic = replay.next_topic(unread)
+        records = await log.take(topic, replay.batch_records)
+        await reader.prepare(topic, records)
+        replay.apply(topic, records, log.next_offsets[topic])
+        await show(log.share_read)
+
+
+async def lanes_from_kafka(
+    config: Config,
+    plan: Plan,
+    span: range,
+    sink: Sink,
+    show: Show,
+    index: WholeIndex | None = None,
+) -> AsyncIterator[tuple[LaneDriver, int | None]]:
+    """Yield each lane once it has all records that the hours of the span need, with the clock at
+    which its log ended; None where the log goes on. `sink` is that of all lanes. Lists are graded
+    by the index, if there is one. Raises Unavailable, StartError, LogChanged, OverflowError."""
+    timing, most_ms = config.timing, config.limits.max_future_ms
+    lead_ms = 2 * (most_ms + timing.base_ms) + timing.settle_ms + BETWEEN_MS
+    async with LaneLogs(kafka_settings(config)) as logs:
+        for number in range(logs.lanes):
+
+            async def shown(share: float, number: int = number) -> None:
+                await show((number + share) / logs.lanes)
+
+            clock_ms = int(time.time() * 1000)
+            begin = await logs.offsets(number, Ago(0), max(span.start - lead_ms, 0))
+            until = await logs.offsets(number, LogEnd.LATEST, 0)
+            log = await logs.open(number, begin, until, NO_MARKS)
+            is_whole = not any(log.next_offsets.values())
+            lost = None if is_whole else LostBeginning(timing, most_ms, until)
+            lane = new_lane(number, plan, dict(log.next_offsets), list(until))
+            class_by_the_whole_index(lane, config)
+            if index is not None:
+                judged_rows(lane).files.prepare(index.timeline, index.judgements)
+            async with record_reader(config) as reader:
+                replay = LogReplay(lane, reader.decoder, sink, lost)
+                await read_log(log, reader, replay, shown, span.stop)
+            yield replay.driver, clock_ms if log.is_read else None
+            await shown(1.0)
