@@ -97,8 +97,7 @@ def _run(
     """Run it with a progress bar. Raises click.ClickException."""
     from ..errors import Damaged, StartError, Unavailable
     from ..recompute.backfill import BackfillRefused as Refused, HoursToFill as Asked, backfill
-    from ..recompute.events import NoRoom
-    from ..recompute.lines import UnknownTopic
+    from ..recompute.files import NoRoom, UnknownTopic
     from ..worker import LogChanged, configure_allocator
 
     configure_allocator()

@@ -8,9 +8,10 @@ from functools import partial
 
 import click
 
+from ..changes import text
 from ..http import JUDGED_PATH, MISSING_PATH, MOST_PAIRS, Judged, LaneDatedFiles, UnjudgedItems
 from ..judgements import HIGHEST_GRADE, Judgements, Reader, read
-from ..recompute.tables import table_text, visible
+from ..recompute.tables import table_text
 from . import options
 from .asking import Daemon, daemon_at, url_option, window_option
 from .dated_files import (
@@ -50,7 +51,10 @@ def missing_command(
 
 def missing_table(found: UnjudgedItems) -> str:
     """The rows of an answer, what they leave out, and what is to be said of them."""
-    rows = [(visible(row.query), visible(row.docid), f"{row.impressions:,}") for row in found.rows]
+    rows = [
+        (text.printable(row.query), text.printable(row.docid), f"{row.impressions:,}")
+        for row in found.rows
+    ]
     rows += [
         (f"(rare: fewer than {found.min_users} users)", "", f"{found.rare:,}"),
         ("(other)", "", f"{found.other:,}"),

@@ -51,7 +51,7 @@ def verify_command(
     of a worker, and that of its rows as they are stored.
     """
     from ..recompute import verifying as door
-    from ..recompute.comparing import as_json, as_text, exit_code
+    from ..recompute.proof import as_json, as_text, exit_code
 
     config = read(config_file, os.environ)
     door.prepare_process()

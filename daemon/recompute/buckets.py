@@ -1,8 +1,6 @@
-"""Recorded scores over time: the settled rows of each bucket of event time. Pure.
+"""What a replay takes over of its lane: settled buckets of clicks, and judged hours. Pure.
 
-The lane of a replay as a reader of the store would see it.
-
-The judged rows of a replay: it grades by the whole index, as new lanes do.
+A lane keeps what can still change only; a view shows it as a reader of the store would see it.
 """
 
 from collections.abc import Iterable, Mapping
@@ -85,11 +83,11 @@ class RecordedBuckets:
     """What begins here or later may lack feedback that came after the end of the files."""
 
     def take(self, settled: Settled) -> None:
-        """See `Sink`."""
+        """See `LaneSink`."""
         self.pages |= {start: rows.pages for start, rows in settled.hours(settled.lane)}
 
     def finish(self, settled: Settled) -> None:
-        """See `Sink`."""
+        """See `LaneSink`."""
         self.settled_ms = settled.final_ms
         self.take(settled)
 
@@ -179,13 +177,13 @@ class JudgedHours:
         judged_rows(lane).files.prepare(self.timeline, self.judgements)
 
     def take(self, settled: Settled) -> None:
-        """See `Sink`: what a batch changed, whether it can change again or not."""
+        """See `LaneSink`: what a batch changed, whether it can change again or not."""
         judged = judged_rows(settled.lane)
         for start, page in judged.hour_pages:
             self.hours.setdefault(start, {})[page] = pack_page(judged.hours[start].page(page))
 
     def finish(self, settled: Settled) -> None:
-        """See `Sink`."""
+        """See `LaneSink`."""
         self.final_ms = settled.judged_final_ms
         self.take(settled)
 

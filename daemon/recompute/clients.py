@@ -1,10 +1,4 @@
-"""The client of the Redis that a configuration names.
-
-The schemas that records name: what a configuration asks its registry for, in the daemon and in
-the commands that read records.
-
-The directories of dated files that a configuration names: of judgements, and of classes.
-"""
+"""What a configuration names outside: Redis, the schema registry, directories of dated files."""
 
 import asyncio
 import random

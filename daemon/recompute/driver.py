@@ -63,7 +63,7 @@ class Settled:
         return LATEST_MS if self.first_ms is None else self.first_ms
 
 
-class Sink(Protocol):
+class LaneSink(Protocol):
     """Takes over what a lane has settled."""
 
     def take(self, settled: Settled) -> None:
@@ -73,7 +73,7 @@ class Sink(Protocol):
         """Take over what is left, at the end of the lane."""
 
 
-class Beginning(Protocol):
+class FirstProven(Protocol):
     """Knows what a log proves that has lost its first records."""
 
     @property
@@ -87,7 +87,7 @@ class Beginning(Protocol):
 class LaneDriver:
     """Moves one lane forward, batch by batch, and hands what settles to sinks."""
 
-    def __init__(self, lane: Lane, *sinks: Sink, beginning: Beginning | None = None) -> None:
+    def __init__(self, lane: Lane, *sinks: LaneSink, beginning: FirstProven | None = None) -> None:
         """`lane` has seen nothing. `beginning`: None where its first record is the first of its
         log, or the one at which it began."""
         self.lane = lane

@@ -11,7 +11,7 @@ from ..panes import HOUR_MS
 from ..plan import Plan
 from ..storage import NO_MARKS
 from .clients import RecordReader, WholeIndex, class_by_the_whole_index, record_reader
-from .driver import LaneDriver, Sink, judged_rows
+from .driver import LaneDriver, LaneSink, judged_rows
 from .log import LogReplay, LostBeginning
 
 BETWEEN_MS: Final = HOUR_MS
@@ -42,7 +42,7 @@ async def lanes_from_kafka(
     config: Config,
     plan: Plan,
     span: range,
-    sink: Sink,
+    sink: LaneSink,
     show: Show,
     index: WholeIndex | None = None,
 ) -> AsyncIterator[tuple[LaneDriver, int | None]]:

@@ -1,8 +1,6 @@
-"""Hourly rows of several lanes together, by the names of segments. Pure.
+"""Hourly rows of several lanes together, by the names of segments: a sink. Pure.
 
-Hourly judged rows of several lanes together, and by which files they were graded.
-
-Hours of lanes that are made again, as the values of a filling.
+Rows of judgements come with the files that graded them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,14 +12,14 @@ from relevanced.metrics import Integers
 
 from ..exporter import rows_plan
 from ..judgements import Timeline
-from ..lane import RowSet, PAGE_ROWS, Pages, final_before_ms
+from ..lane import PAGE_ROWS, Pages, RowSet, final_before_ms
 from ..panes import HOUR_MS
 from ..plan import ALL, Plan
 from ..storage import JUDGED, unpack_page, whole_or_damaged
 from ..views import LaneFiles, grading_at
 from .buckets import NO_END
 from .driver import LATEST_MS, Settled, judged_rows
-from .stored import NOT_COUNTED, StoredLane, names_of, watermark_of
+from .proof import NOT_COUNTED, StoredLane, names_of, watermark_of
 
 Segment = tuple[str, str]
 """(grouping, segment)."""
@@ -139,13 +137,13 @@ class AllHours:
     """Of the files that grade the lanes that are made again."""
 
     def take(self, settled: Settled) -> None:
-        """See `Sink`."""
+        """See `LaneSink`."""
         self.clicks.take(settled, settled.lane)
         if self.judged is not None:
             self.judged.rows.take(settled, judged_rows(settled.lane))
 
     def finish(self, settled: Settled) -> None:
-        """See `Sink`: the hours that feedback or searches may still change are taken too."""
+        """See `LaneSink`: the hours that feedback or searches may still change are taken too."""
         if not settled.has_events:
             return
         self.clicks.finish(settled, settled.lane, settled.final_ms)

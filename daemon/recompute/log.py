@@ -24,7 +24,7 @@ from ..events import Decoder, LogRecord, Rejected
 from ..lane import Lane
 from ..panes import GRACE_MS, Timing, pane_start
 from ..worker import MAX_CHUNK_RECORDS, batch
-from .driver import LaneDriver, Sink
+from .driver import LaneDriver, LaneSink
 
 
 class LostBeginning:
@@ -101,7 +101,7 @@ class LogReplay:
     """Reads one lane again: `apply` takes records of any topic, as often as there are any."""
 
     def __init__(
-        self, lane: Lane, decode: Decoder, sink: Sink, lost: LostBeginning | None = None
+        self, lane: Lane, decode: Decoder, sink: LaneSink, lost: LostBeginning | None = None
     ) -> None:
         """See `LaneDriver`."""
         self.driver = LaneDriver(lane, sink, beginning=lost)

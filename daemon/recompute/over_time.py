@@ -1,12 +1,7 @@
-"""What `replay --every` and `replay --changes` print.
+"""Recorded scores over time, and which of them fell, as tables, rows and sentences.
 
-Which scores fell in recorded buckets: a look after each bucket, as the daemon looks.
-
-What an exporter would have said while recorded events were applied, and at their end.
-
-Judged scores over time: in each bucket the rows of each file of judgements, apart.
-
-A new file is a new measure, so what two files graded in one bucket is not added.
+Of clicks, a look after each bucket finds what fell, as the daemon looks. Judged scores are those of
+each file of judgements apart: a new file is a new measure, so what two files graded is not added.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -224,7 +219,7 @@ class Looks:
         self._looked_ms: int | None = None
 
     def take(self, settled: Settled) -> None:
-        """See `Sink`: the hours, those that can still change too; and look if it is time."""
+        """See `LaneSink`: the hours, those that can still change too; and look if it is time."""
         lane = settled.lane
         if lane.settled_before is None:
             return
@@ -238,7 +233,7 @@ class Looks:
         self._looked_ms = looked_ms
 
     def finish(self, settled: Settled) -> None:
-        """See `Sink`: the end is looked at where it is `published`."""
+        """See `LaneSink`: the end is looked at where it is `published`."""
 
     def published(self, lane: Lane, words: str) -> Published:
         """What is served when all events have been applied; `words` say of what it is."""

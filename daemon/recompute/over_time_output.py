@@ -1,7 +1,4 @@
-"""Print and draw the scores of recorded events over time.
-
-What a replay is asked for.
-"""
+"""What a replay is asked for, and how scores over time are printed and drawn."""
 
 import sys
 from collections.abc import Sequence

@@ -1,6 +1,4 @@
-"""Draw recorded scores over time to a file: of the replay, the only module that imports
-matplotlib.
-"""
+"""The drawing of recorded scores over time: only this part of the replay imports matplotlib."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -14,7 +12,7 @@ from numpy.typing import NDArray
 
 from relevanced.metrics import Booleans
 
-from ..changes import Story
+from ..changes import Story, text
 from ..views import WHOLE, estimates
 from .buckets import BucketsOverTime
 from .over_time import OfFile
@@ -118,8 +116,8 @@ def _dashed(
         axes.plot(times[rest], mean[rest], color=color, lw=1, ls="--")
 
 
-def _plain(text: str) -> str:
+def _plain(label: str) -> str:
     """The text as it is: matplotlib reads what stands between dollar signs as mathematics, and
     hides labels that begin with an underscore."""
-    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    shown = text.printable(label)
     return "\u200b" * shown.startswith("_") + shown.replace("$", r"\$")

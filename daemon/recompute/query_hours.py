@@ -44,14 +44,14 @@ class QueryHours:
     lost_examples: frozenset[int] = frozenset()
 
     def take(self, settled: Settled) -> None:
-        """See `Sink`."""
+        """See `LaneSink`."""
         queries = settled.lane.queries
         assert queries is not None
         self.hours |= queries.closed
         self.taken |= queries.examples.closed
 
     def finish(self, settled: Settled) -> None:
-        """See `Sink`: the hour that is open is closed."""
+        """See `LaneSink`: the hour that is open is closed."""
         assert settled.lane.queries is not None
         settled.lane.queries.close()
         self.take(settled)

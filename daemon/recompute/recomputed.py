@@ -1,13 +1,8 @@
-"""Hourly scores that were computed anew beside the stored ones, of clicks and of judgements.
+"""What `relevanced replay --kafka` does: hours computed anew from the log, beside the stored ones.
 
 What a lane has refused makes a difference to judged scores: hours are graded anew by the whole
-index, and those in Redis were graded by the files that the lanes had adopted.
-
-Hours of all lanes, computed anew from the records in Kafka, and as they are stored in Redis.
-
-Nothing is written, and no consumer group is joined.
-
-What `relevanced replay --kafka` does, from its options to what it prints.
+index, and those in Redis were graded by the files that the lanes had adopted. Nothing is written,
+and no consumer group is joined.
 """
 
 import asyncio
@@ -39,8 +34,8 @@ from .clients import connected, whole_index
 from .driver import LATEST_MS
 from .from_kafka import Show, lanes_from_kafka
 from .hour_rows import AllHours, HourRows, Segment, add_stored, empty, plan_of_hours
+from .proof import stored_lane
 from .report import NOTHING_JUDGED, title_of
-from .stored import stored_lane
 from .tables import Row, as_json_lines
 
 LEGEND: Final = "Computed now / stored; –: there is none. *: {} may still come."

@@ -1,9 +1,4 @@
-"""`relevanced replay`: recorded events through the daemon's own pipeline, files in and scores out,
-without a clock, Kafka or Redis.
-
-`recorded/` reads the files, puts the events in order of time and applies them to a lane; the scores
-are those of the daemon's own snapshot of it.
-"""
+"""What `relevanced replay FILE…` does: files in, scores out, without a clock, Kafka or Redis."""
 
 import sys
 from collections.abc import Sequence
@@ -23,22 +18,23 @@ from ..queries import OFF, PLAIN
 from ..views import Report, scores, selection, snapshot
 from .buckets import JudgedHours, view_of
 from .clients import whole_index
-from .events import NoRoom
-from .lines import UnknownTopic
+from .files import NoRoom, UnknownTopic, explained
 from .over_time_output import SCORES, Asked, print_over_time
 from .query_hours import ALL_DAYS, NothingUsual
 from .replayed import Replayed, replayed
-from .reasons import NothingLeft, days_of, explained, with_excluded
 from .report import (
+    NothingLeft,
     ReplayReport,
     UnknownExperiment,
     as_csv,
     as_tables,
+    days_of,
     experiment_report,
     judged_report,
     replay_report,
     summary,
     with_days,
+    with_excluded,
 )
 from .tables import examples_text, query_text
 

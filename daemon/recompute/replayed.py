@@ -12,14 +12,12 @@ from ..lane import Lane
 from ..plan import Plan
 from ..worker import configure_allocator
 from .buckets import NO_END, JudgedHours, RecordedBuckets, plan_in_buckets
-from .driver import LaneDriver, Sink
-from .files import FileEvents, file_lane
-from .line_files import Refusals
+from .driver import LaneDriver, LaneSink
+from .files import FileEvents, IgnoredKinds, Refusals, file_lane
 from .query_hours import QueryHours
-from .reasons import IgnoredKinds
 
 
-class TimedSink(Sink, Protocol):
+class TimedSink(LaneSink, Protocol):
     """A sink that looks at the lane in time: no batch passes a multiple of it."""
 
     apart_ms: int
@@ -90,7 +88,7 @@ def replayed(
         judged.begin(lane)
     buckets = RecordedBuckets(every_ms) if looks is None and every_ms is not None else None
     kept = None if plan.queries is None else QueryHours(plan)
-    sinks: tuple[Sink | None, ...] = (buckets, judged, looks, kept)
+    sinks: tuple[LaneSink | None, ...] = (buckets, judged, looks, kept)
     driver = LaneDriver(lane, *(sink for sink in sinks if sink is not None))
     events = FileEvents(config, paths, bars, as_is=as_is, kcat=kcat, topic=topic)
     events.apply_to(driver, None if looks is None else looks.apart_ms)

@@ -1,9 +1,4 @@
-"""What `replay` reports: the scores, and what became of every event that was read.
-
-What `replay` says of judged scores.
-
-One experiment out of all findings, as text: what `report` and `replay --experiment` print.
-"""
+"""What `replay` reports: scores, judged scores, experiments, and what became of every event."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -14,9 +9,21 @@ import msgspec
 from rich.table import Table
 from rich.text import Text
 
+from relevanced.metrics import Sketch
+
 from ..changes import text
-from ..events import DROP_REASONS, REJECTION_REASONS, timestamp_text
-from ..experiments import DayEffect, Finding, Findings, render_report
+from ..events import timestamp_text
+from ..experiments import (
+    Arm,
+    DayEffect,
+    Finding,
+    Findings,
+    by_day,
+    excluded_of,
+    nothing_left,
+    render_report,
+    sample_ratio,
+)
 from ..exporter import (
     IMPRESSIONS,
     MeasureScores,
@@ -45,7 +52,7 @@ from ..views import (
 )
 from . import tables
 from .buckets import JudgedHours, selection_of, view_of
-from .line_files import Refused
+from .files import Refused, refused_line
 from .tables import Row
 
 NOTHING_JUDGED = "By judgements: no file judges a query of these searches at their time."
@@ -236,7 +243,7 @@ def summary(report: ReplayReport) -> str:
     """What became of the events, a line each for impressions, feedback, and each reason of
     refusal."""
     events = report.events
-    kinds = ", ".join(f"{_visible(kind)} {n:,}" for kind, n in events.ignored_kinds.items())
+    kinds = ", ".join(f"{text.printable(kind)} {n:,}" for kind, n in events.ignored_kinds.items())
     details = {"ignored_kind": f" ({kinds})"} if kinds else {}
     lines = [
         f"{events.impressions:,} impressions: {_listed(events.impression_outcomes, {})}",
@@ -248,22 +255,6 @@ def summary(report: ReplayReport) -> str:
 def _listed(counts: Mapping[str, int], details: Mapping[str, str]) -> str:
     found: Iterable[tuple[str, int]] = ((name, n) for name, n in counts.items() if n)
     return ", ".join(f"{name} {n:,}{details.get(name, '')}" for name, n in found) or "none"
-
-
-def refused_line(refused: Refused) -> str:
-    """How often a reason of refusal occurred, and where first."""
-    verb = "refused" if refused.reason in REJECTION_REASONS else "skipped"
-    if refused.reason in DROP_REASONS:
-        verb = "left out"
-    first = "" if refused.count == 1 else "the first "
-    where = f"{first}in {_visible(refused.file)}, line {refused.line:,}"
-    shown = f" in {_visible(refused.record)}" if refused.record else ""
-    return f"{verb} {refused.reason} {refused.count:,}, {where}: {refused.detail}{shown}"
-
-
-def _visible(text: str) -> str:
-    """The text with control characters, which a terminal would act upon, as escapes."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 class UnknownExperiment(Exception):
@@ -293,3 +284,40 @@ def with_days(findings: Findings, experiment: str, rows: tuple[DayEffect, ...]) 
 def experiment_report(findings: Findings, experiment: str, output: str) -> str:
     """The report of one experiment as `table` or `json`. Raises UnknownExperiment."""
     return render_report(finding_of(findings, experiment), findings.as_of, output)
+
+
+def days_of(lane: Lane, experiment: str) -> tuple[DayEffect, ...]:
+    """The effect of one experiment by day; none where the lane has no such experiment."""
+    tracking, tallies = lane.plan.tracking, lane.experiments.by_name.get(experiment)
+    spec = None if tracking is None else tracking.spec(experiment)
+    if spec is None or tallies is None:
+        return ()
+    return by_day(spec, [tallies], lane.plan.metrics)
+
+
+class NothingLeft(Exception):
+    """An exclusion covers all impressions of the experiment."""
+
+
+def with_excluded(found: Findings, lane: Lane, experiment: str) -> Findings:
+    """The findings, with what was left out of one experiment. Raises NothingLeft."""
+    tracking = lane.plan.tracking
+    spec = None if tracking is None else tracking.spec(experiment)
+    if tracking is None or spec is None or not tracking.excluded:
+        return found
+    counted = lane.experiments.by_name.get(experiment)
+    # An arm that lost nothing belongs to the ratio too.
+    arms = {variant: Arm.empty(0) for variant in (counted.arms if counted else ())}
+    arms |= lane.experiments.left_out.get(experiment, {})
+    srm = sample_ratio(spec, {name: Sketch(arm.users) for name, arm in arms.items()})
+    excluded = excluded_of(spec, tracking.excluded, arms, srm)
+    kept = {one.experiment: one.impressions for one in found.experiments}
+    if excluded.impressions and not kept.get(experiment):
+        raise NothingLeft(nothing_left(experiment, tracking.excluded, excluded.impressions))
+    return Findings(
+        found.as_of,
+        tuple(
+            msgspec.structs.replace(one, excluded=excluded) if one.experiment == experiment else one
+            for one in found.experiments
+        ),
+    )

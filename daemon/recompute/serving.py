@@ -1,9 +1,4 @@
-"""The page and the API over recorded events, until somebody ends it.
-
-SIGINT and SIGTERM, as a request to stop.
-
-What is said where another process listens at a port.
-"""
+"""The page and the API over recorded events, until a signal asks to stop."""
 
 import asyncio
 import signal

@@ -1,9 +1,7 @@
-"""Scores as rows: one for each metric of each segment; rows as CSV, lines of JSON, a table. Pure.
+"""Scores and lists of queries as CSV, lines of JSON and tables for a terminal. Pure.
 
 A row is a mapping of what is printed, in that order. What judgements score is another measure, also
 where a metric has the same name: hence `judged_metric`.
-
-A list of queries as a table for a terminal.
 """
 
 import io
@@ -125,7 +123,7 @@ def query_table(found: Queries) -> str:
 
 def _rows(found: Queries) -> Iterator[Sequence[str]]:
     for row in found.rows:
-        yield visible(row.query), *_cells(row, gained=found.order == "gained")
+        yield text.printable(row.query), *_cells(row, gained=found.order == "gained")
     for name, sums in (
         ("(no query)", found.none),
         (f"(rare: fewer than {found.min_users} users)", found.rare),
@@ -164,10 +162,10 @@ def table_text(
 
 def detail_text(found: QueryDetail) -> str:
     """One query by hour, and its examples."""
-    query = visible(found.query)
+    query = text.printable(found.query)
     if not found.shown:
         return f"{query}: is not listed in these hours, or by fewer users than queries.min_users\n"
-    where = "" if found.segment is None else f", segment {visible(found.segment)}"
+    where = "" if found.segment is None else f", segment {text.printable(found.segment)}"
     numbers = ("searches", "no result", "with feedback", "scored", found.metric)
     rows = (
         (
@@ -181,8 +179,8 @@ def detail_text(found: QueryDetail) -> str:
         for hour in found.hours
         if hour.impressions
     )
-    text = table_text(f"{query}{where}, by hour", ("hour",), numbers, rows, _detail_notes(found))
-    return text + examples_text({found.query: found.examples})
+    by_hour = table_text(f"{query}{where}, by hour", ("hour",), numbers, rows, _detail_notes(found))
+    return by_hour + examples_text({found.query: found.examples})
 
 
 def _detail_notes(found: QueryDetail) -> Iterator[str]:
@@ -207,17 +205,17 @@ def examples_text(by_query: Mapping[str, Sequence[QueryExample]]) -> str:
             of = ", ".join(f"{name} {value}" for name, value in one.attributes.items())
             lines += [
                 "",
-                visible(", ".join([query, one.time, one.impression_id, *([of] * bool(of))])),
+                text.printable(", ".join([query, one.time, one.impression_id, *([of] * bool(of))])),
             ]
             lines += [] if one.items else ["  no result"]
             for rank, (item, gain) in enumerate(zip(one.items, one.gains, strict=True), 1):
-                name = "shown further up" if item is None else visible(item)
+                name = "shown further up" if item is None else text.printable(item)
                 lines.append(f"  {rank:>2}. {name}" + (f"  <- gain {gain:g}" if gain else ""))
     return "".join(f"{line}\n" for line in lines)
 
 
 def _title(found: Queries) -> str:
-    where = "" if found.segment is None else f", segment {visible(found.segment)}"
+    where = "" if found.segment is None else f", segment {text.printable(found.segment)}"
     return f"queries by {found.order}{where}, {found.from_} to {found.until}"
 
 
@@ -272,8 +270,3 @@ def _notes(found: Queries) -> Iterator[str]:
         yield f"The first ten carry {found.carried:.0%} of the change of all."
     if found.next is not None:
         yield f"{found.listed - len(found.rows):,} more: --limit"
-
-
-def visible(text: str) -> str:
-    """The text with control characters, which a terminal would act upon, as escapes."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

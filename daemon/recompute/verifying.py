@@ -1,4 +1,4 @@
-"""Verifies lanes: reads what is stored in Redis, then the log in Kafka up to the same offsets.
+"""What `relevanced verify` does: it reads lanes from Redis, then their logs up to the same offsets.
 
 A lane goes on meanwhile. The read of it takes several calls, in which a page that is written comes
 again: after the last call everything is as of its head. The log is then read up to the offsets in
@@ -32,10 +32,19 @@ from ..storage import (
 from ..telemetry import logs as process_log
 from ..worker import LogChanged, configure_allocator
 from .clients import connected, library_of, record_reader
-from .comparing import Outcome, Proof, not_provable
 from .from_kafka import Show, read_log
-from .row_proof import NO_DIRECTORY, Grading, grading_of
-from .stored import StoredLane, begin_of, query_keys_of, stored_lane
+from .proof import (
+    NO_DIRECTORY,
+    Grading,
+    Outcome,
+    Proof,
+    StoredLane,
+    begin_of,
+    grading_of,
+    not_provable,
+    query_keys_of,
+    stored_lane,
+)
 
 SHOW_EVERY_S: Final = 0.25
 UNKNOWN_SCHEMA: Final = "unknown_schema"

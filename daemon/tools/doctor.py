@@ -17,8 +17,7 @@ from ..config import Config, decoder_of, load
 from ..errors import StartError, Unavailable
 from ..events import InvalidField, LogRecord
 from ..kafka import kafka_settings, sampled
-from ..recompute.line_files import read_lines
-from ..recompute.lines import record_of
+from ..recompute.files import read_lines, record_of
 from .diagnosis import (
     DoctorFinding,
     GivenBodies,

@@ -17,9 +17,16 @@ from ..commands import options
 from ..config import Config
 from ..errors import StartError, Unavailable
 from ..events import Impression, Rejected, native_text, too_large
-from ..recompute.line_files import Lines, Refusals, read_lines
-from ..recompute.lines import LineDecoder, UnknownTopic, line_decoder, most_line_bytes
-from ..recompute.report import refused_line
+from ..recompute.files import (
+    LineDecoder,
+    Lines,
+    Refusals,
+    UnknownTopic,
+    line_decoder,
+    most_line_bytes,
+    read_lines,
+    refused_line,
+)
 
 USAGE_EXIT: Final = 2
 

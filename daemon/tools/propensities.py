@@ -29,7 +29,7 @@ from ..attribution import PageMismatch, placed
 from ..commands import options
 from ..config import Config, DeclaredTable, quoted, written_table
 from ..events import Feedback, Impression, Limits, decoder
-from ..recompute.line_files import lines_of
+from ..recompute.files import lines_of
 
 
 class _Query(msgspec.Struct):

@@ -29,7 +29,7 @@ from ...mapping import (
     expression,
     topic_decoder,
 )
-from ...recompute.lines import RecordedRecord
+from ...recompute.files import RecordedRecord
 from ...schemas import JSON
 
 

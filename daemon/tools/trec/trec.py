@@ -15,7 +15,7 @@ from typing import Final, Literal, TypeAlias
 
 from relevanced.metrics import Metric, parse, several
 
-from ...recompute.line_files import without_mark
+from ...recompute.files import without_mark
 
 Qrels: TypeAlias = dict[str, dict[str, int]]
 """Query -> item -> grade; queries and items in the order of the file."""

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from relevanced.daemon.commands.cli import cli
 from relevanced.daemon.config import read
 from relevanced.daemon.http import parse
-from relevanced.daemon.recompute.line_files import without_mark
+from relevanced.daemon.recompute.files import without_mark
 from tests.builders import START_MS
 
 SHOWN = {"type": "impression", "impression_id": "q", "timestamp": START_MS, "items": ["a"]}

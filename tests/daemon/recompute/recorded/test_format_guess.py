@@ -5,7 +5,7 @@ from typing import Final
 
 import pytest
 
-from relevanced.daemon.recompute.reasons import explained, guess
+from relevanced.daemon.recompute.files import explained, guess
 from tests.daemon.events.test_ubi import CLICK, QUERY
 
 UBI: Final = [json.dumps(value).encode() for value in (QUERY, CLICK)]

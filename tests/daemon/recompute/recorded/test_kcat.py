@@ -8,7 +8,7 @@ import pytest
 
 from relevanced.daemon.config import load
 from relevanced.daemon.events import Feedback, Impression, InvalidField, Rejected, Skipped
-from relevanced.daemon.recompute.lines import RecordedRecord, UnknownTopic, line_decoder, record_of
+from relevanced.daemon.recompute.files import RecordedRecord, UnknownTopic, line_decoder, record_of
 
 LINE: dict[str, Any] = {
     "topic": "events",

@@ -19,7 +19,7 @@ from relevanced.daemon.events import (
     decoder,
     timestamp_ms,
 )
-from relevanced.daemon.recompute.lines import plain_keys
+from relevanced.daemon.recompute.files import plain_keys
 from tests.daemon.events.records import FEEDBACK, IMPRESSION
 from tests.fuzz.hostile import as_object, records
 from tests.fuzz.settings import examples

@@ -12,8 +12,7 @@ from hypothesis import given, strategies as st
 from rich.console import Console
 from rich.progress import Progress
 
-from relevanced.daemon.recompute import line_files
-from relevanced.daemon.recompute.line_files import file_and_line, lines_of, read_lines
+from relevanced.daemon.recompute.files import file_and_line, line_files, lines_of, read_lines
 from tests.fuzz.settings import examples
 
 Found = list[tuple[int, int, bytes | int]]

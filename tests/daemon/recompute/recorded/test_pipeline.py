@@ -20,7 +20,7 @@ from rich.progress import Progress
 from relevanced.daemon.attribution import rules
 from relevanced.daemon.config import Config, load
 from relevanced.daemon.events import FORMATS
-from relevanced.daemon.recompute import events, files, line_files
+from relevanced.daemon.recompute.files import line_files, source, time_order
 from relevanced.daemon.recompute.replayed import Replayed, replayed
 from tests.daemon.recompute.recorded.one_by_one import (
     slow_kinds,
@@ -51,10 +51,10 @@ format = "{}"
 """
 SMALL: Final = {
     (line_files, "BLOCK_BYTES"): 700,
-    (events, "BUFFER_BYTES"): 9_000,
-    (events, "BLOCK_BYTES"): 600,
-    (events, "MOST_OVERLAPPING"): 3,
-    (files, "EVENTS_AT_ONCE"): 150,
+    (time_order, "BUFFER_BYTES"): 9_000,
+    (time_order, "BLOCK_BYTES"): 600,
+    (time_order, "MOST_OVERLAPPING"): 3,
+    (source, "EVENTS_AT_ONCE"): 150,
 }
 
 

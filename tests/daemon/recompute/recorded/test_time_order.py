@@ -16,18 +16,23 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from relevanced.daemon.recompute import events
-from relevanced.daemon.recompute.events import NoRoom, Ordered, OrderedRecords, TimeOrder
+from relevanced.daemon.recompute.files import (
+    NoRoom,
+    Ordered,
+    OrderedRecords,
+    TimeOrder,
+    time_order,
+)
 from tests.fuzz.settings import examples
 
 PATIENCE_S: Final = 30.0
 PROGRAM: Final = """
 import signal, tempfile
-from relevanced.daemon.recompute import events
+from relevanced.daemon.recompute.files import time_order
 from relevanced.daemon.commands.cli import main
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # what starts the tests may ignore it
-tempfile.tempdir, events.BUFFER_BYTES = {!r}, 1 << 16
+tempfile.tempdir, time_order.BUFFER_BYTES = {!r}, 1 << 16
 main()
 """
 LINE: Final = (
@@ -71,9 +76,9 @@ def test_any_records_come_back_sorted(
     unsorted = [(key, first + n // 2, first + n) for key, (first, n) in zip(keys, pairs)]
     expected = [(key, place, b"%d" % number) for key, place, number in sorted(unsorted)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(events, "BUFFER_BYTES", buffer_records * events.RECORD_BYTES)
-        patch.setattr(events, "BLOCK_BYTES", block_bytes)
-        patch.setattr(events, "MOST_OVERLAPPING", overlapping)
+        patch.setattr(time_order, "BUFFER_BYTES", buffer_records * time_order.RECORD_BYTES)
+        patch.setattr(time_order, "BLOCK_BYTES", block_bytes)
+        patch.setattr(time_order, "MOST_OVERLAPPING", overlapping)
         assert ordered(parts) == expected
 
 
@@ -82,15 +87,15 @@ def test_few_records_of_input_in_order_are_loaded_at_once(
     disorder: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nor are they sorted before they are written."""
-    monkeypatch.setattr(events, "BUFFER_BYTES", 300 * events.RECORD_BYTES)
+    monkeypatch.setattr(time_order, "BUFFER_BYTES", 300 * time_order.RECORD_BYTES)
     keys = np.arange(3_000) + np.random.default_rng(1).integers(0, disorder + 1, 3_000)
-    merged, most = events._merged, list[int]()
+    merged, most = time_order._merged, list[int]()
 
     def counted(parts: Sequence[Ordered]) -> Ordered:
         most.append(sum(map(len, parts)))
         return merged(parts)
 
-    monkeypatch.setattr(events, "_merged", counted)
+    monkeypatch.setattr(time_order, "_merged", counted)
     with TimeOrder() as order:
         for start in range(0, 3_000, 50):
             order.add(records(keys[start : start + 50].tolist(), start))
@@ -101,9 +106,9 @@ def test_few_records_of_input_in_order_are_loaded_at_once(
 
 def test_memory_is_that_of_the_buffer(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many records there are, in order or in none."""
-    monkeypatch.setattr(events, "BUFFER_BYTES", 1 << 18)
-    monkeypatch.setattr(events, "BLOCK_BYTES", 1 << 12)
-    monkeypatch.setattr(events, "MOST_OVERLAPPING", 2)
+    monkeypatch.setattr(time_order, "BUFFER_BYTES", 1 << 18)
+    monkeypatch.setattr(time_order, "BLOCK_BYTES", 1 << 12)
+    monkeypatch.setattr(time_order, "MOST_OVERLAPPING", 2)
     rng, text = np.random.default_rng(1), b"\n".join([b"x" * 99] * 500)
 
     def peak(parts: int, *, shuffled: bool) -> int:
@@ -148,7 +153,7 @@ def test_no_folder_for_temporary_files_is_said(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
-    monkeypatch.setattr(events, "BUFFER_BYTES", 1)
+    monkeypatch.setattr(time_order, "BUFFER_BYTES", 1)
     with TimeOrder() as order, pytest.raises(NoRoom, match="gone: no room .* No such file"):
         order.add(records([1]))
 

@@ -11,8 +11,7 @@ from relevanced.daemon.events import Decoder, decoder
 from relevanced.daemon.lane import Lane
 from relevanced.daemon.plan import Plan
 from relevanced.daemon.queries import QueryPlan
-from relevanced.daemon.recompute.comparing import Outcome, Proof
-from relevanced.daemon.recompute.stored import StoredLane, query_keys_of, stored_lane
+from relevanced.daemon.recompute.proof import Outcome, Proof, StoredLane, query_keys_of, stored_lane
 from relevanced.daemon.storage import InForce, Layouts, confirm, plan_commit, rebuild
 from tests.fakes import MemoryLane
 from tests.oracle import OracleConfig, Record

@@ -10,9 +10,17 @@ import pytest
 
 from relevanced.daemon.judgements import IndexEntry, Judgements
 from relevanced.daemon.panes import HOUR_MS
-from relevanced.daemon.recompute.comparing import Outcome, Proof, as_text
-from relevanced.daemon.recompute.row_proof import AHEAD, NOT_PROVABLE, Grading, grading_of
-from relevanced.daemon.recompute.stored import query_keys_of, stored_lane
+from relevanced.daemon.recompute.proof import (
+    AHEAD,
+    NOT_PROVABLE,
+    Grading,
+    Outcome,
+    Proof,
+    as_text,
+    grading_of,
+    query_keys_of,
+    stored_lane,
+)
 from relevanced.daemon.storage import pack_page, unpack_page
 from tests.daemon.recompute.verify.stages import as_log_record
 from tests.daemon.test_equality import logs_of

@@ -8,7 +8,7 @@ import pytest
 
 from relevanced.daemon.lane import MISSING
 from relevanced.daemon.queries import QueryPlan
-from relevanced.daemon.recompute.comparing import as_text
+from relevanced.daemon.recompute.proof import as_text
 from relevanced.daemon.storage import hour_of, pack, unpacked_hour
 from tests.daemon.recompute.verify.test_judged_rows import proven
 from tests.daemon.recompute.verify.test_query_tables import plus_one

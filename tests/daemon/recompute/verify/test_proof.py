@@ -10,7 +10,7 @@ import pytest
 
 from relevanced.daemon.judgements import IndexEntry, QueryClasses, begun
 from relevanced.daemon.lane import Lane
-from relevanced.daemon.recompute.comparing import BY_FILES, Proof, as_text, exit_code
+from relevanced.daemon.recompute.proof import BY_FILES, Proof, as_text, exit_code
 from relevanced.daemon.recompute.log import LostBeginning
 from relevanced.daemon.storage import pack_page, unpack_page
 from tests.daemon.recompute.verify.stages import Logs, logs_of, proven, written

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from relevanced.daemon.queries import HASHED, QueryPlan
-from relevanced.daemon.recompute import query_proof
-from relevanced.daemon.recompute.comparing import Outcome, as_text
+from relevanced.daemon.recompute.proof import Outcome, as_text, queries as stored_queries
 from relevanced.daemon.storage import (
     QueryHead,
     StoredTable,
@@ -132,12 +131,12 @@ def test_changed_examples_are_found() -> None:
 
 def test_what_cannot_be_proven_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     store, logs = lane(2)
-    assert check(store, logs, None).notes == (query_proof.OFF,)
+    assert check(store, logs, None).notes == (stored_queries.OFF,)
     secret = replace(PLAN, text=HASHED, key=b"k" * 16)
-    assert check(store, logs, secret).notes == (query_proof.OTHER_KEY,)
+    assert check(store, logs, secret).notes == (stored_queries.OTHER_KEY,)
     without = {key: value for key, value in store.blobs.items() if ":part:" not in key}
     moved = replace(store, blobs=without)
-    assert check(moved, logs).notes == (query_proof.MOVED,)
-    monkeypatch.setattr(query_proof, "UNICODE_VERSION", "1.0.0")
+    assert check(moved, logs).notes == (stored_queries.MOVED,)
+    monkeypatch.setattr(stored_queries, "UNICODE_VERSION", "1.0.0")
     found = check(store, logs)
     assert len(found.notes) == 1 and "Unicode" in found.notes[0] and not found.query_hours

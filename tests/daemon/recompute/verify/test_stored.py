@@ -3,7 +3,7 @@
 import random
 from dataclasses import replace
 
-from relevanced.daemon.recompute.stored import begin_of, stored_lane
+from relevanced.daemon.recompute.proof import begin_of, stored_lane
 from relevanced.daemon.storage import Head, WriterState
 from tests.builders import BASE_MS, PLAN, START_MS, plan_with
 from tests.daemon.recompute.verify.stages import logs_of, proven, written

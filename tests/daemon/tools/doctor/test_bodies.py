@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from relevanced.daemon.codecs import AvroSchema
 from relevanced.daemon.config import book_of, decoder_of, load
 from relevanced.daemon.events import Rejected
-from relevanced.daemon.recompute.lines import RecordedRecord
+from relevanced.daemon.recompute.files import RecordedRecord
 from relevanced.daemon.schemas import AVRO, SchemaId, SchemaText
 from relevanced.daemon.tools.diagnosis import GivenBodies, bodies
 from relevanced.daemon.tools.doctor import diagnosed, doctor_command

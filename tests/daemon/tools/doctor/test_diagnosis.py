@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from relevanced.daemon.config import decoder_of, load
 from relevanced.daemon.events import Rejected
-from relevanced.daemon.recompute.lines import RecordedRecord
+from relevanced.daemon.recompute.files import RecordedRecord
 from relevanced.daemon.tools.diagnosis import DoctorFinding, as_text
 from relevanced.daemon.tools.doctor import diagnosed, doctor_command
 from relevanced.daemon.tools.traffic import SHAPES, Traffic, generate_events

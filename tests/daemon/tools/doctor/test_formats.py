@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from relevanced.daemon.commands.check_config import check_config_command
 from relevanced.daemon.config import decoder_of, load
 from relevanced.daemon.events import Feedback, Impression
-from relevanced.daemon.recompute.lines import RecordedRecord, record_of
+from relevanced.daemon.recompute.files import RecordedRecord, record_of
 from relevanced.daemon.tools.doctor import diagnosed, doctor_command
 from relevanced.daemon.tools.traffic import Traffic, generate_events
 from tests.daemon.recompute.recorded.test_formats import line

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from relevanced.daemon.config import decoder_of, load
-from relevanced.daemon.recompute.lines import RecordedRecord
+from relevanced.daemon.recompute.files import RecordedRecord
 from relevanced.daemon.tools.diagnosis import GuessedRecords, guessed
 from relevanced.daemon.tools.doctor import diagnosed
 from tests.daemon.tools.doctor.test_diagnosis import native_events

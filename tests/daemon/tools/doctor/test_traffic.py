@@ -13,7 +13,7 @@ from relevanced.daemon.changes import ScoreNoise
 from relevanced.daemon.config import decoder_of, load
 from relevanced.daemon.events import instant_ms
 from relevanced.daemon.plan import Plan
-from relevanced.daemon.recompute.lines import RecordedRecord
+from relevanced.daemon.recompute.files import RecordedRecord
 from relevanced.daemon.tools.diagnosis import (
     DoctorFinding,
     Looked,

@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from relevanced.daemon.kafka import PARTITIONERS
-from relevanced.daemon.recompute.lines import RecordedRecord, record_of
+from relevanced.daemon.recompute.files import RecordedRecord, record_of
 from relevanced.daemon.tools.simulate import simulate_command
 
 GIVEN = "--start 2026-11-20T12:00:00Z --duration 2m --rate 5 --topic shop"

@@ -1,35 +1,25 @@
-"""A stored lane against the one that its log proves. Pure.
-
-What `verify` says of a lane, and its exit code.
-
-One lane made again from its log, and compared with what is stored of it.
+"""A stored lane against the one that its log proves: the sink of `verify`. Pure.
 
 Hours are compared as soon as they cannot change.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
-import msgspec
-
-from ..events import Decoder, timestamp_text
-from ..lane import COUNT_FAMILIES, Lane, new_lane
-from ..plan import Plan
-from ..views import ALWAYS
-from .driver import Settled
-from .log import LogReplay, LostBeginning
-from .query_proof import QueryComparison
-from .row_proof import (
-    NO_DIRECTORY,
-    Grading,
-    JudgedComparison,
-    RowsComparison,
-    integers_of,
-    users_apart,
-)
-from .stored import Difference, Differences, Matching, StoredLane, columns_of
+from ...events import Decoder, timestamp_text
+from ...lane import COUNT_FAMILIES, Lane, new_lane
+from ...plan import Plan
+from ...views import ALWAYS
+from ..driver import Settled
+from ..log import LogReplay, LostBeginning
+from .differences import Difference, Differences, Matching, columns_of
+from .experiments import integers_of, users_apart
+from .outcomes import MAY_HAVE_GONE, NOTHING_PROVEN, Outcome
+from .queries import QueryComparison
+from .rows import NO_DIRECTORY, Grading, JudgedComparison, RowsComparison
+from .stored import StoredLane
 
 BY_OPERATION: Final = ("gap_records", "replaced_logs", "judged_late")
 """Families of counts that say what happened to a worker, or follow from files of judgements: they
@@ -110,13 +100,13 @@ class LaneComparison:
         return self.rows.hours
 
     def take(self, settled: Settled) -> None:
-        """See `Sink`: the hours that are over are compared."""
+        """See `LaneSink`: the hours that are over are compared."""
         self.rows.take(settled, settled.lane)
         self.queries.take(settled)
         self.judged.take(settled)
 
     def finish(self, settled: Settled) -> None:
-        """See `Sink`: once the lane has read up to the stored offsets, the rest is compared."""
+        """See `LaneSink`: once the lane has read up to the stored offsets, the rest is compared."""
         self.rows.finish(settled, settled.lane)
         if not self.stored.coverage.is_whole:
             self.notes.append(CHANGED)
@@ -193,49 +183,6 @@ def _groupings_by_files(plan: Plan) -> Iterator[int]:
             yield index
 
 
-Result: TypeAlias = Literal["equal", "differs", "not provable", "not begun"]
-NOTHING_PROVEN: Final = "no pane that is kept begins after what the log no longer proves"
-MAY_HAVE_GONE: Final = (
-    "this takes for granted that no record that is gone has a later timestamp than the first that"
-    " is left, as it is with message.timestamp.type=LogAppendTime"
-)
-
-
-class Outcome(msgspec.Struct, frozen=True):
-    """One lane: whether what is stored is what its log proves."""
-
-    lane: int
-    result: Result
-    reason: str = ""
-    """Why nothing was compared, where nothing was."""
-    proven_from: str | None = None
-    """Where the log has lost its beginning: panes and hours from this instant on were compared."""
-    records: int = 0
-    panes: int = 0
-    hours: int = 0
-    query_hours: int = 0
-    """Hours of tables of queries."""
-    judged_hours: int = 0
-    """Hours of judged rows."""
-    integers: int = 0
-    """That were compared."""
-    differences: int = 0
-    first: tuple[Difference, ...] = ()
-    """The first of them."""
-    notes: tuple[str, ...] = ()
-    """What could not be compared."""
-
-    @property
-    def is_sound(self) -> bool:
-        """Whether nothing speaks against the lane."""
-        return self.result in ("equal", "not begun")
-
-
-def not_provable(lane: int, reason: str) -> Outcome:
-    """The outcome of a lane of which nothing can be compared."""
-    return Outcome(lane, "not provable", reason)
-
-
 def outcome_of(found: LaneComparison, records: int, first_ms: int | None, missing: str) -> Outcome:
     """Return the outcome of a comparison. `first_ms`: the first pane that is proven, where the log
     has lost its beginning; `missing`: why none is."""
@@ -258,45 +205,6 @@ def outcome_of(found: LaneComparison, records: int, first_ms: int | None, missin
         first=tuple(differences.first),
         notes=(*found.notes, *(() if found.is_whole else (MAY_HAVE_GONE,))),
     )
-
-
-def exit_code(outcomes: Sequence[Outcome]) -> int:
-    """0 where every lane is equal or has not begun, else 1."""
-    return 0 if all(outcome.is_sound for outcome in outcomes) else 1
-
-
-def as_text(outcomes: Sequence[Outcome]) -> str:
-    """A paragraph for each lane, and a last line for all."""
-    lines = [line for outcome in outcomes for line in _lines(outcome)]
-    sound = sum(outcome.is_sound for outcome in outcomes)
-    integers = sum(outcome.integers for outcome in outcomes)
-    total = f"{sound} of {len(outcomes)} lanes are proven, {integers:,} integers compared"
-    return "\n".join([*lines, total])
-
-
-def _lines(outcome: Outcome) -> list[str]:
-    head = f"lane {outcome.lane}: {outcome.result}"
-    if outcome.reason:
-        return [f"{head}: {outcome.reason}"]
-    if outcome.result == "not begun":
-        return [head]
-    since = "" if outcome.proven_from is None else f" from {outcome.proven_from} on"
-    compared = f"{outcome.records:,} records, {outcome.panes:,} panes, {outcome.hours:,} hours"
-    if outcome.query_hours:
-        compared += f", {outcome.query_hours:,} hours of queries"
-    if outcome.judged_hours:
-        compared += f", {outcome.judged_hours:,} judged hours"
-    counted = f" in {outcome.differences:,} integers" if outcome.differences else ""
-    lines = [f"{head}{counted}{since} ({compared}, {outcome.integers:,} integers)"]
-    lines += [f"  {difference.text()}" for difference in outcome.first]
-    if outcome.differences > len(outcome.first):
-        lines.append(f"  and {outcome.differences - len(outcome.first):,} more")
-    return lines + [f"  {note}" for note in outcome.notes]
-
-
-def as_json(outcomes: Sequence[Outcome]) -> str:
-    """All outcomes as one JSON array."""
-    return msgspec.json.encode(outcomes).decode()
 
 
 class Proof:

@@ -1,9 +1,6 @@
-"""Why nothing in the files counts, and which format they may have. Pure.
+"""What of recorded events does not count, and why: refused lines, and kinds without a grade.
 
-What recorded data says of an experiment beside its finding: its effect by day, and
-what an exclusion left out.
-
-Kinds of feedback that have no grade, with how often they occur: a misspelt kind shows here.
+Where nothing counts, the first refused lines say which format they may have.
 """
 
 from collections import Counter
@@ -12,12 +9,88 @@ from typing import Final
 
 import msgspec
 
-from relevanced.metrics import Sketch
+from ...attribution import Run
+from ...changes import text
+from ...events import (
+    DROP_REASONS,
+    FORMATS,
+    REJECTION_REASONS,
+    Event,
+    Feedback,
+    Limits,
+    Rejected,
+    decoder,
+)
+from .line_files import file_and_line
 
-from ..attribution import Run
-from ..events import FORMATS, Event, Feedback, Limits, Rejected, decoder
-from ..experiments import Arm, DayEffect, Findings, by_day, excluded_of, nothing_left, sample_ratio
-from ..lane import Lane
+SHOWN_BYTES: Final = 120
+"""So much of a refused line is shown."""
+SAMPLES: Final = 20
+SAMPLE_BYTES: Final = 65_536
+"""So many refused lines, none longer than that, are kept to guess their format from."""
+RULES: Final = {
+    "long_value": "attributes, experiments: a value must have at most 256 bytes",
+    "bad_value": "attributes, experiments: a value must be text, a number or a truth value",
+    "long_name": "attributes, experiments: a name must have at most 256 bytes",
+    "bad_query": "query: must be text",
+}
+"""The rules of the reasons that come without a sentence about the value."""
+
+
+class Refused(msgspec.Struct, frozen=True):
+    """One reason, and the first line it occurred in."""
+
+    reason: str
+    count: int
+    file: str
+    line: int
+    detail: str
+    """The value and the rule that it breaks."""
+    record: str
+    """The beginning of the line."""
+
+
+class Refusals:
+    """Counts what is refused, and remembers the first of each reason."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self.samples: list[bytes] = []
+        """The first refused lines."""
+        self._first: dict[str, tuple[int, str, bytes]] = {}
+
+    def note(self, place: int, rejected: Rejected, line: bytes) -> None:
+        """Count one rejection of the line at a place. Lines may come in any order."""
+        reason = rejected.reason
+        self.counts[reason] += 1
+        if line and len(self.samples) < SAMPLES and len(line) <= SAMPLE_BYTES:
+            self.samples.append(line)
+        first = self._first.get(reason)
+        if first is None or place < first[0]:
+            self._first[reason] = (place, rejected.detail, line[:SHOWN_BYTES])
+
+    def listed(self, paths: Sequence[str]) -> tuple[Refused, ...]:
+        """All reasons, the most frequent first."""
+        found = []
+        for reason, count in sorted(self.counts.items(), key=lambda pair: (-pair[1], pair[0])):
+            place, detail, line = self._first[reason]
+            file, number = file_and_line(place)
+            detail = detail or RULES.get(reason, "")
+            record = line.decode(errors="replace")
+            found.append(Refused(reason, count, paths[file], number, detail, record))
+        return tuple(found)
+
+
+def refused_line(refused: Refused) -> str:
+    """How often a reason of refusal occurred, and where first."""
+    verb = "refused" if refused.reason in REJECTION_REASONS else "skipped"
+    if refused.reason in DROP_REASONS:
+        verb = "left out"
+    first = "" if refused.count == 1 else "the first "
+    where = f"{first}in {text.printable(refused.file)}, line {refused.line:,}"
+    shown = f" in {text.printable(refused.record)}" if refused.record else ""
+    return f"{verb} {refused.reason} {refused.count:,}, {where}: {refused.detail}{shown}"
+
 
 STARTS: Final[Mapping[bytes, str]] = {
     b"\x28\xb5\x2f\xfd": "compressed with zstd: zstdcat FILE | relevanced replay /dev/stdin",
@@ -112,43 +185,6 @@ def _guess_of_text(samples: Sequence[bytes]) -> str:
             table = f"a table separated by {separator}"
             return f"They look like {table}; each line must be one JSON value"
     return "The lines are not JSON; each must be one JSON value"
-
-
-def days_of(lane: Lane, experiment: str) -> tuple[DayEffect, ...]:
-    """The effect of one experiment by day; none where the lane has no such experiment."""
-    tracking, tallies = lane.plan.tracking, lane.experiments.by_name.get(experiment)
-    spec = None if tracking is None else tracking.spec(experiment)
-    if spec is None or tallies is None:
-        return ()
-    return by_day(spec, [tallies], lane.plan.metrics)
-
-
-class NothingLeft(Exception):
-    """An exclusion covers all impressions of the experiment."""
-
-
-def with_excluded(found: Findings, lane: Lane, experiment: str) -> Findings:
-    """The findings, with what was left out of one experiment. Raises NothingLeft."""
-    tracking = lane.plan.tracking
-    spec = None if tracking is None else tracking.spec(experiment)
-    if tracking is None or spec is None or not tracking.excluded:
-        return found
-    counted = lane.experiments.by_name.get(experiment)
-    # An arm that lost nothing belongs to the ratio too.
-    arms = {variant: Arm.empty(0) for variant in (counted.arms if counted else ())}
-    arms |= lane.experiments.left_out.get(experiment, {})
-    srm = sample_ratio(spec, {name: Sketch(arm.users) for name, arm in arms.items()})
-    excluded = excluded_of(spec, tracking.excluded, arms, srm)
-    kept = {one.experiment: one.impressions for one in found.experiments}
-    if excluded.impressions and not kept.get(experiment):
-        raise NothingLeft(nothing_left(experiment, tracking.excluded, excluded.impressions))
-    return Findings(
-        found.as_of,
-        tuple(
-            msgspec.structs.replace(one, excluded=excluded) if one.experiment == experiment else one
-            for one in found.experiments
-        ),
-    )
 
 
 MOST_KINDS: Final = 1_000

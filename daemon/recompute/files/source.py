@@ -16,18 +16,19 @@ from rich.progress import Progress
 
 from relevanced.metrics import Integers
 
-from ..attribution import Aside, Part, Run, Single, runs
-from ..config import Config
-from ..events import Decoded, Decoder, Rejected, decoder
-from ..lane import Lane, new_lane
-from ..plan import Plan
-from ..worker import MAX_BATCH_BYTES
-from .clients import class_by_the_whole_index
-from .driver import LaneDriver
-from .events import EventReader, Ordered, OrderedRecords, TimeOrder
-from .line_files import Refusals, read_lines
-from .lines import KEYS_PER_MS, line_decoder, most_line_bytes
-from .reasons import IgnoredKinds
+from ...attribution import Aside, Part, Run, Single, runs
+from ...config import Config
+from ...events import Decoded, Decoder, Rejected, decoder
+from ...lane import Lane, new_lane
+from ...plan import Plan
+from ...worker import MAX_BATCH_BYTES
+from ..clients import class_by_the_whole_index
+from ..driver import LaneDriver
+from .keys import KEYS_PER_MS, EventReader
+from .line_files import read_lines
+from .lines import line_decoder, most_line_bytes
+from .refusals import IgnoredKinds, Refusals
+from .time_order import Ordered, OrderedRecords, TimeOrder
 
 TOPIC: Final = "replay"
 EVENTS_AT_ONCE: Final = 20_000

@@ -1,25 +1,18 @@
-"""The rows of one measure as they are stored, against those that the log proves. Pure.
-
-Stored judged rows against those that the log and the files of judgements prove.
+"""The rows of clicks or of judgements as they are stored, against those that the log proves. Pure.
 
 A lane says itself by which files it has graded each hour that is kept: by these its log is graded
 again. Where the index lists another file for an hour, the lane has refused that one for good; its
 rows are proven all the same, and the difference is said.
-
-The integers of experiments by name, so that stored and proven ones can be compared.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from relevanced.metrics import Hashes, Integers
-
-from ..events import timestamp_text
-from ..experiments import Arm, Spec, Tallies, day_name
-from ..judgements import Fault, IndexEntry, Judgements, Timeline, start_text
-from ..lane import (
+from ...events import timestamp_text
+from ...judgements import Fault, IndexEntry, Judgements, Timeline, start_text
+from ...lane import (
     JUDGED_COUNT_COLUMNS,
     JUDGED_METRIC_COLUMNS,
     Lane,
@@ -29,11 +22,12 @@ from ..lane import (
     ShownInBatch,
     kept_from,
 )
-from ..panes import PaneKey
-from ..plan import METRIC_COLUMNS, Plan
-from ..storage import JUDGED, Head, by_start, unpack_page, whole_or_damaged
-from .driver import Settled, judged_rows
-from .stored import Difference, Differences, Matching, Packed, StoredLane, beside, kept_panes
+from ...panes import PaneKey
+from ...plan import Plan
+from ...storage import JUDGED, Head, by_start, unpack_page, whole_or_damaged
+from ..driver import Settled, judged_rows
+from .differences import Difference, Differences, Matching, beside
+from .stored import Packed, StoredLane, kept_panes
 
 
 @dataclass
@@ -230,69 +224,15 @@ class JudgedComparison:
             self.notes += [f"{NOT_PROVABLE}{obstacle}"] if obstacle else grading.notes
 
     def take(self, settled: Settled) -> None:
-        """See `Sink`."""
+        """See `LaneSink`."""
         if self._is_on:
             self.rows.take(settled, judged_rows(settled.lane))
 
     def finish(self, settled: Settled) -> None:
-        """See `Sink`."""
+        """See `LaneSink`."""
         if self._is_on:
             self.rows.finish(settled, judged_rows(settled.lane))
 
     def _unpacked(self, packed: Packed) -> Pages:
         with whole_or_damaged(f"lane {self._stored.lane}"):
             return {page: unpack_page(data) for page, data in packed.items()}
-
-
-CREDIT_COLUMNS = ("credits", "sum of credits", "squares of credits")
-
-
-def integers_of(name: str, tallies: Tallies, spec: Spec) -> dict[str, int]:
-    """What is counted → the count, of every count of an experiment that is not 0."""
-    of_metrics = [f"{metric} {column}" for metric in spec.metrics for column in METRIC_COLUMNS]
-    columns = ["impressions", *of_metrics]
-    panes = {"first": tallies.began_ms, "last": tallies.last_ms}
-    found = {f"{name}, {which} pane in ms": at_ms for which, at_ms in panes.items() if at_ms}
-    for variant, arm in tallies.arms.items():
-        found |= _of_arm(f"{name}, {variant}", arm, columns)
-    for day_ms, arms in tallies.ends.items():
-        for variant, arm in arms.items():
-            found |= _of_arm(f"{name} at the end of {day_name(day_ms)}, {variant}", arm, columns)
-    return found
-
-
-def _of_arm(where: str, arm: Arm, columns: Sequence[str]) -> dict[str, int]:
-    found = dict(_cells(where, arm.tallies, columns))
-    found |= _cells(where, arm.credits, CREDIT_COLUMNS)
-    for segment, part in arm.strata.items():
-        found |= _cells(f"{where}, segment {segment}", part, columns)
-    if arm.without_unit:
-        found[f"{where}, impressions without a unit"] = arm.without_unit
-    return found
-
-
-def _cells(where: str, table: Integers, columns: Sequence[str]) -> Iterator[tuple[str, int]]:
-    for bucket, column in zip(*(axis.tolist() for axis in table.nonzero()), strict=True):
-        yield f"{where}, bucket {bucket}, {columns[column]}", int(table[bucket, column])
-
-
-def users_apart(
-    name: str, stored: Tallies | None, proven: Tallies | None
-) -> tuple[dict[str, int], dict[str, int]]:
-    """What is counted → how many hashes of users only the stored, and only the proven arms have."""
-    of_stored, of_proven = _users(name, stored), _users(name, proven)
-    counts = dict[str, int](), dict[str, int]()
-    for where in of_stored.keys() | of_proven.keys():
-        ours, theirs = of_stored.get(where, set()), of_proven.get(where, set())
-        label = f"{where}, users that the other lacks"
-        counts[0][label], counts[1][label] = len(ours - theirs), len(theirs - ours)
-    return counts
-
-
-def _users(name: str, tallies: Tallies | None) -> Mapping[str, set[int]]:
-    arms = {} if tallies is None else tallies.arms
-    return {f"{name}, {variant}": _hashes(arm.users) for variant, arm in arms.items()}
-
-
-def _hashes(users: Hashes) -> set[int]:
-    return set(users.tolist())

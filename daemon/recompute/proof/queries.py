@@ -13,8 +13,8 @@ import numpy as np
 
 from relevanced.metrics import Integers
 
-from ..events import timestamp_text
-from ..lane import (
+from ...events import timestamp_text
+from ...lane import (
     BY,
     MISSING,
     QUERY_COUNT_COLUMNS,
@@ -26,9 +26,9 @@ from ..lane import (
     new_tables,
     queries_kept_from,
 )
-from ..plan import Plan
-from ..queries import ENOUGH, UNICODE_VERSION, QueryTable, Users, fingerprint
-from ..storage import (
+from ...plan import Plan
+from ...queries import ENOUGH, UNICODE_VERSION, QueryTable, Users, fingerprint
+from ...storage import (
     QueryHead,
     StoredHour,
     put_part,
@@ -37,8 +37,9 @@ from ..storage import (
     unpacked_hour,
     whole_or_damaged,
 )
-from .driver import Settled
-from .stored import Difference, Differences, StoredLane
+from ..driver import Settled
+from .differences import Difference, Differences
+from .stored import StoredLane
 
 OFF: Final = "the lane has tables of queries, and this configuration keeps none: not compared"
 OTHER_KEY: Final = (

@@ -1,0 +1,46 @@
+"""Recorded files as a source: lines, their events in the order of time, and what is refused."""
+
+from . import line_files, source, time_order
+from .keys import plain_keys
+from .line_files import Lines, file_and_line, lines_of, read_lines, without_mark
+from .lines import (
+    LineDecoder,
+    RecordedRecord,
+    UnknownTopic,
+    line_decoder,
+    most_line_bytes,
+    record_of,
+)
+from .refusals import IgnoredKinds, Refusals, Refused, explained, guess, refused_line
+from .source import FileEvents, file_lane
+from .time_order import NoRoom, Ordered, OrderedRecords, TimeOrder
+
+__all__ = (
+    "explained",
+    "file_and_line",
+    "file_lane",
+    "FileEvents",
+    "guess",
+    "IgnoredKinds",
+    "line_decoder",
+    "line_files",
+    "LineDecoder",
+    "Lines",
+    "lines_of",
+    "most_line_bytes",
+    "NoRoom",
+    "Ordered",
+    "OrderedRecords",
+    "plain_keys",
+    "read_lines",
+    "record_of",
+    "RecordedRecord",
+    "Refusals",
+    "Refused",
+    "refused_line",
+    "source",
+    "time_order",
+    "TimeOrder",
+    "UnknownTopic",
+    "without_mark",
+)
