@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 import click
 
 from ..http import ALLOWED_ORDERS, DETAIL_PATH, MOST_ROWS, QUERIES_PATH, Queries, QueryDetail
-from ..queries import HASHED, OutOfReach, Share, classed, shares_of
+from ..queries import HASHED, OutOfReach, Share, classed_queries, shares_of
 from ..recompute.tables import detail_text, query_table
 from . import options
 from .asking import Daemon, daemon_at, url_option, window_option
@@ -42,7 +42,7 @@ def classes_csv(daemon: Daemon, window: str, shares: list[Share]) -> str:
     rows = csv.writer(file, lineterminator="\n")
     rows.writerow(("query", "class"))
     try:
-        rows.writerows(classed(_counts(daemon, window, first), searches, shares))
+        rows.writerows(classed_queries(_counts(daemon, window, first), searches, shares))
     except OutOfReach as error:
         raise click.ClickException(_out_of_reach(error, first, searches)) from None
     return file.getvalue()

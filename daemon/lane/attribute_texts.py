@@ -39,7 +39,7 @@ from ..events import (
 from ..experiments import IMPRESSION, USER, Assignment
 from ..judgements import IndexEntry, Timeline
 from ..plan import Plan, Values
-from ..queries import NO_QUERY, USER_ID, Derivation, key_steps, keys_of, parts_of
+from ..queries import NO_QUERY, USER_ID, Derivation, key_steps, keys_of, text_parts
 from .columns.texts import Spans, cut
 
 MOST_REMEMBERED: Final = 4_000_000
@@ -111,7 +111,7 @@ class DerivedAttributes:
         new = _new(texts, self._matched[self._by_patterns[0].attribute])
         keys = yield from key_steps(new)
         self._count(new)
-        for part in parts_of(keys, STEP_CHARACTERS):
+        for part in text_parts(keys, STEP_CHARACTERS):
             for one in self._by_patterns:
                 values = map(one.value_of, keys[part])
                 self._matched[one.attribute].update(zip(new[part], values, strict=True))

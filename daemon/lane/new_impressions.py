@@ -33,7 +33,7 @@ from ..queries import (
     NO_QUERY,
     NO_USER,
     QueryPlan,
-    hashed,
+    hashed_keys,
     key_steps,
     keys_of,
     query_user_hashes,
@@ -302,7 +302,7 @@ def search_steps(
         distinct_texts = list(dict.fromkeys(texts))
         found = yield from key_steps(distinct_texts)
         if plan.text == HASHED:
-            found = hashed(found, plan.key)
+            found = hashed_keys(found, plan.key)
         numbers = dict(zip(distinct_texts, keys.numbers_of(found).tolist(), strict=True))
         of_query = np.fromiter(map(numbers.__getitem__, texts), np.int64, len(texts))
     if not plan.min_users:

@@ -32,8 +32,8 @@ from ..queries import (
     Order,
     PaneSums,
     QueryTable,
-    first,
-    grouped,
+    first_examples,
+    grouped_sums,
     order_of,
     with_item,
     with_segment,
@@ -87,7 +87,7 @@ def take_examples(lane: Lane, settled: SettledSearches) -> None:
     for key, candidates in _candidates(lane, settled).items():
         kept = examples.by_key.get(key, ())
         new = [_example(lane, order, slot) for order, slot in nsmallest(count, candidates)]
-        after = first((*kept, *new), count)
+        after = first_examples((*kept, *new), count)
         if after != kept:
             examples.put(key, after)
 
@@ -335,7 +335,7 @@ def _settle(
     table: QueryTable, keys: QueryKeys, lines: Integers, found: OpenSearches
 ) -> tuple[list[str], Integers]:
     """Returns the distinct keys, (k,), and for each search the index of its own, (n,)."""
-    distinct_numbers, sums, which = grouped(found.numbers, lines)
+    distinct_numbers, sums, which = grouped_sums(found.numbers, lines)
     texts = keys.keys_of(distinct_numbers)
     table.settle(PaneSums(texts, sums, which, found.users))
     return texts, which
@@ -347,7 +347,7 @@ def _settle_by(
     assert lane.queries is not None
     keys, size = lane.queries.keys, len(lane.queries.keys)
     pairs = segments * size + found.numbers
-    distinct_pairs, sums, which = grouped(pairs, lines)
+    distinct_pairs, sums, which = grouped_sums(pairs, lines)
     names = lane.segments.names
     of_segments = (names[segment][1] for segment in (distinct_pairs // size).tolist())
     texts = list(map(with_segment, keys.keys_of(distinct_pairs % size), of_segments))

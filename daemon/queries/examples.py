@@ -1,15 +1,11 @@
-"""Examples of queries: single searches as they were shown, those that scored worst first. Pure.
+"""Examples of queries, single searches as they were shown, and the usual hours of a window. Pure.
 
 An example belongs to a row of the table of an hour, and goes with it. Examples are taken from a
 base pane right after it was merged, for rows that then are among the first ones and have enough
 users: so none shows what a query of too few users came to.
-
-Which hours are usual for a window: the same hours of each of the 7 days before it.
-
-One week before alone would be too thin for one hour of one query; 7 days have 7 times the data.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Final, TypeAlias
 from zlib import crc32
 
@@ -60,14 +56,14 @@ def order_of(sort_score: int, impression_id: bytes, time_ms: int) -> Order:
     return sort_score, crc32(impression_id), impression_id, time_ms
 
 
-def first(examples: Iterable[Example], count: int) -> Examples:
+def first_examples(examples: Iterable[Example], count: int) -> Examples:
     """Return the first so many."""
     return tuple(sorted(examples, key=lambda one: one.order)[:count])
 
 
-DAYS: Final = 7
+USUAL_DAYS: Final = 7
 HOURS_OF_DAY: Final = 24
-ENOUGH: Final = 0.5
+ENOUGH_HOURS: Final = 0.5
 """A day counts if at least this part of its hours does: few hours of a day have another mean than
 the day."""
 
@@ -76,7 +72,8 @@ def usual_hours(
     window: range, covered: range, left_out: frozenset[int] = frozenset()
 ) -> list[list[int]]:
     """The starts of the usual hours of a window, a list for each day that counts, the latest day
-    first.
+    first: the same hours of each of the 7 days before it. One week before alone would be too thin
+    for one hour of one query.
 
     `window` and `covered` are starts of whole hours in ms, one hour apart: of the window, which may
     be the hour that is still open, and of all that is stored. `left_out` are hours that do not
@@ -89,20 +86,15 @@ def usual_hours(
     [[176], [152], [128], [104], [80], [56], [32]]
     """
     days = []
-    for day in _days_before(window):
-        counted = [start for start in day if start in covered and start not in left_out]
-        if counted and len(counted) >= ENOUGH * len(day):
-            days.append(counted)
-    return days
-
-
-def _days_before(window: range) -> Iterator[range]:
-    """The same hours on each of the days before, the latest day first."""
     day_ms = HOURS_OF_DAY * window.step
     hours = min(len(window), HOURS_OF_DAY)
-    for days in range(1, DAYS + 1):
-        start = window.start - days * day_ms
-        yield range(start, start + hours * window.step, window.step)
+    for days_before in range(1, USUAL_DAYS + 1):
+        first = window.start - days_before * day_ms
+        day = range(first, first + hours * window.step, window.step)
+        counted = [start for start in day if start in covered and start not in left_out]
+        if counted and len(counted) >= ENOUGH_HOURS * len(day):
+            days.append(counted)
+    return days
 
 
 def days_to_keep(window_hours: int) -> int:
@@ -111,4 +103,4 @@ def days_to_keep(window_hours: int) -> int:
     >>> days_to_keep(1), days_to_keep(24), days_to_keep(168)
     (8, 8, 14)
     """
-    return DAYS + -(-window_hours // HOURS_OF_DAY)
+    return USUAL_DAYS + -(-window_hours // HOURS_OF_DAY)

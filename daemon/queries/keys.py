@@ -1,16 +1,8 @@
-"""The key of a query: which texts are the same query. Pure.
+"""The key of a query, which texts are the same query, and what is done by key: tables are merged,
+attributes derived. Pure.
 
 A key is its text after NFKC, case folding and NFKC again, with runs of white space as one blank,
 trimmed, and cut. Equal keys are one query, and no two queries share one.
-
-What the tables of many lanes and hours come to.
-
-Rows of one query are summed. What may be missing of a query is the sum of what may be missing in
-the tables that list it, and of the bounds of those that do not.
-
-Attributes that are derived from the query of an impression.
-
-A derivation sees the key of a query (`keys`): lower case, single blanks, at most 128 characters.
 """
 
 import hashlib
@@ -56,7 +48,8 @@ UNICODE_VERSION: Final = unicodedata.unidata_version
 
 def key_of(text: str) -> str:
     """Return the key of one text; NO_QUERY where it is empty or only white space."""
-    return _trimmed(_folded(text[:READ_CHARACTERS]))
+    folded = _folded(text[:READ_CHARACTERS])
+    return " ".join(folded.split())[:MOST_CHARACTERS].rstrip()
 
 
 def keys_of(texts: Sequence[str]) -> list[str]:
@@ -97,13 +90,13 @@ def key_steps(texts: Sequence[str]) -> Generator[None, None, list[str]]:
     if all(map(str.isascii, texts)):
         return keys_of(texts)
     found: list[str] = []
-    for part in parts_of(texts, STEP_CHARACTERS):
+    for part in text_parts(texts, STEP_CHARACTERS):
         found += keys_of(texts[part])
         yield
     return found
 
 
-def parts_of(texts: Sequence[str], most: int) -> Iterator[slice]:
+def text_parts(texts: Sequence[str], most: int) -> Iterator[slice]:
     """Yield parts of texts of which at most so many characters are read, or of one text."""
     read = list(accumulate(min(len(text), READ_CHARACTERS) for text in texts))
     start = 0
@@ -123,11 +116,7 @@ def _folded(text: str) -> str:
     return unicodedata.normalize("NFKC", folded)
 
 
-def _trimmed(text: str) -> str:
-    return " ".join(text.split())[:MOST_CHARACTERS].rstrip()
-
-
-def hashed(keys: Sequence[str], secret: bytes) -> list[str]:
+def hashed_keys(keys: Sequence[str], secret: bytes) -> list[str]:
     """Return a keyed hash of each key, 16 hexadecimal digits, in its place; NO_QUERY stays."""
     return [
         key and blake2b(key.encode(), key=secret[:KEY_BYTES], digest_size=_HASH_BYTES).hexdigest()
@@ -135,7 +124,7 @@ def hashed(keys: Sequence[str], secret: bytes) -> list[str]:
     ]
 
 
-def fingerprint(secret: bytes) -> str:
+def secret_fingerprint(secret: bytes) -> str:
     """Return what tells a secret key from others without revealing it; "" for no key."""
     if not secret:
         return ""
@@ -180,13 +169,14 @@ class Page:
 
 @dataclass(frozen=True, eq=False)
 class MergedTables:
-    """Queries of several tables, q of them."""
+    """Queries of several tables, q of them: rows of one query are summed."""
 
     keys: Sequence[str]
     sums: Integers
     """(q, c)."""
     missing: Integers
-    """(q,): so many of the ranking count may be missing at most."""
+    """(q,): so many of the ranking count may be missing at most: the sum of what may be missing in
+    the tables that list the query, and of the bounds of those that do not."""
     is_shown: Booleans
     """(q,): whether enough users searched for the query for its text to be shown."""
     other: Integers
@@ -211,7 +201,7 @@ class MergedTables:
         return {key: index for index, key in enumerate(self.keys)}
 
 
-def merge(pages: Sequence[Page], columns: int, min_users: int) -> MergedTables:
+def merge_tables(pages: Sequence[Page], columns: int, min_users: int) -> MergedTables:
     """Merge tables of so many columns. A text is shown where at least `min_users` users of one day
     searched for it; sets of users are joined over the lanes and hours of a day."""
     index: dict[str, int] = {}
@@ -248,7 +238,7 @@ def _shown(
     return shown
 
 
-def of_segment(page: Page, segment: str) -> Page:
+def page_of_segment(page: Page, segment: str) -> Page:
     """The rows of a table by (query, segment) that are of one segment, under their queries. The
     rest of the table is of all segments, so nothing is known of that of this one."""
     pairs = [without_segment(key) for key in page.keys]
@@ -270,7 +260,8 @@ DIGEST_DIGITS: Final = 8
 
 @dataclass(frozen=True)
 class Derivation:
-    """One derived attribute: by words, by patterns, or by files of classes."""
+    """One attribute that is derived from the key of an impression's query: by words, by patterns,
+    or by files of classes."""
 
     attribute: str
     words: tuple[int, ...] = ()

@@ -2,23 +2,9 @@
 
 The usual mean of a query is shrunk towards that of its segment, so that a query without a usual
 needs no rule of its own. The error counts chance in the window, what is not known of the usual
-mean, and how queries vary from day to day. It is a rule for lists, not a test: of 500 queries about
-two an hour are listed by chance.
-
-What is usual for a query before it is looked at, and how queries vary from day to day.
-
-Both are measured on the table itself, on the days before the window: a Beta prior for the mean
-score of a query, and the variation that chance does not explain.
-
-The searches of queries in a window, and on the days that say what is usual for it.
-
-Which queries carry a change of the whole: the exact parts of its mean.
-
-    whole now - whole usual  =  Σ share_now · (x - u)  +  Σ (share_now - share_usual) · (u - U)
-
-with x and u the plain means of a query now and usually, U that of the whole usually, and the sums
-over all queries that are listed and (other). The first sum is of queries that got worse or better,
-the second of searches that moved between queries.
+mean, and how queries vary from day to day. The prior and this variation are measured on the table
+itself, on the days before the window. It is a rule for lists, not a test: of 500 queries about two
+an hour are listed by chance.
 """
 
 from collections.abc import Sequence
@@ -112,8 +98,10 @@ def day_variation(daily_scored: Integers, daily_total: Floats) -> float:
         return ASSUMED_VARIATION
     statistic, weight = _homogeneity(daily_scored[:, telling], daily_total[:, telling])
     chance = days[telling] - 1.0
-    kept = _without_most_variable(statistic - chance)
-    return max(0.0, float((statistic - chance)[kept].sum() / weight[kept].sum()))
+    excess = statistic - chance
+    kept = np.ones(len(excess), np.bool_)  # ties are trimmed in their order
+    kept[np.argsort(-excess, kind="stable")[: int(TRIMMED * len(excess))]] = False
+    return max(0.0, float(excess[kept].sum() / weight[kept].sum()))
 
 
 def _homogeneity(daily_scored: Integers, daily_total: Floats) -> tuple[Floats, Floats]:
@@ -125,13 +113,6 @@ def _homogeneity(daily_scored: Integers, daily_total: Floats) -> tuple[Floats, F
     deviations = (daily_total - n * p) ** 2
     statistic = np.divide(deviations, n * variance, out=np.zeros_like(n), where=n > 0).sum(axis=0)
     return statistic, variance * (whole - (n**2).sum(axis=0) / whole)
-
-
-def _without_most_variable(excess: Floats) -> Booleans:
-    """(q,) all but the part `TRIMMED` with the greatest excess; ties are kept in their order."""
-    kept = np.ones(len(excess), np.bool_)
-    kept[np.argsort(-excess, kind="stable")[: int(TRIMMED * len(excess))]] = False
-    return kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,11 +137,6 @@ class Searches:
     def usual_total(self) -> Floats:
         """(q,) the sum of their scores."""
         return np.asarray(self.daily_total.sum(axis=0), np.float64)
-
-    @property
-    def has_usual(self) -> Booleans:
-        """(q,) whether anything was scored on the usual days."""
-        return self.usual_scored > 0
 
     def __len__(self) -> int:
         return len(self.scored)
@@ -225,12 +201,12 @@ class Losses:
         return self.gained - CONTINUITY > SURE_ERRORS * self.error
 
 
-def compare(
+def compare_with_usual(
     searches: Searches, prior: Prior, variation: float, *, lower_is_better: bool = False
 ) -> Losses:
     """Compare queries of one segment with their usual.
 
-    `prior` is that of the segment's listed queries, `variation` that of the table (see `prior.py`).
+    `prior` is that of the segment's listed queries, `variation` that of the table.
     With `lower_is_better` a sum above the expected one is the loss. The variance of a mean of
     scores in 0…1 is at most mean · (1 - mean), so errors need no sum of squares.
     """
@@ -263,7 +239,14 @@ SAID_BEYOND: Final = 2.0
 
 @dataclass(frozen=True, eq=False)
 class Decomposition:
-    """A change of the mean of all searches, and its parts."""
+    """A change of the mean of all searches, and which queries carry it:
+
+        now - usual  =  Σ share_now · (x - u)  +  Σ (share_now - share_usual) · (u - U)
+
+    with x and u the plain means of a query now and usually, U that of the whole usually, and the
+    sums over all queries that are listed and (other). The first sum is of queries that got worse or
+    better, the second of searches that moved between queries.
+    """
 
     now: float
     """The mean of the whole, 0…1."""
@@ -298,7 +281,7 @@ class Decomposition:
         return float(self.within[queries].sum()) / own
 
 
-def decompose(searches: Searches) -> Decomposition | None:
+def decompose_change(searches: Searches) -> Decomposition | None:
     """The parts of all `searches`, listed and (other) ones; None where nothing was scored in the
     window, or nothing on the usual days."""
     scored, usual_scored = int(searches.scored.sum()), int(searches.usual_scored.sum())

@@ -1,6 +1,5 @@
-"""What is kept of queries, as a configuration asks for it. Pure.
-
-Classes of queries by how often they are searched for: head, torso, tail.
+"""What is kept of queries, and their classes by how often they are searched for: head, torso, tail.
+Pure.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -78,7 +77,7 @@ def shares_of(text: str) -> list[Share]:
     >>> shares_of("head=0.3, torso=0.6")
     [Share(name='head', part=0.3), Share(name='torso', part=0.6)]
     """
-    shares = list(map(_share, text.split(",")))
+    shares = list(map(_share_of, text.split(",")))
     if any(later.part <= earlier.part for earlier, later in zip(shares, shares[1:])):
         raise ValueError(f"{text}: shares must ascend, each includes the classes before it")
     if len({share.name for share in shares}) < len(shares):
@@ -86,7 +85,7 @@ def shares_of(text: str) -> list[Share]:
     return shares
 
 
-def _share(text: str) -> Share:
+def _share_of(text: str) -> Share:
     name, _, part = (each.strip() for each in text.partition("="))
     try:
         share = Share(name, float(part))
@@ -97,7 +96,7 @@ def _share(text: str) -> Share:
     return share
 
 
-def classed(
+def classed_queries(
     queries: Iterable[tuple[str, int]], searches: int, shares: Sequence[Share]
 ) -> Iterator[tuple[str, str]]:
     """(query, class) of the most frequent queries, until the last class has its share.

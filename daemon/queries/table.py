@@ -9,18 +9,6 @@ Promises: the rows and `other` sum to the whole, integer for integer, in every c
 ranking count of a listed query, n <= its true count <= n + missing; of any other query, true count
 <= bound. bound <= N / (kept + 1), N the sum of all ranking counts. A cut depends on the table
 alone and happens between panes only: so the table follows from the log.
-
-Who searched for a query, as far as it must be known: whether there were enough of them.
-
-A row has the set of hashes of its users while they are fewer than a ceiling, and then only that
-there were as many. The union of such sets is commutative and associative, so it follows from the
-log.
-
-Who searched for the queries of a table: of each row the hashes of its users while they are fewer
-than a ceiling, and then only that there are enough.
-
-All hashes of a table are one sorted array of pairs, row and hash in one integer: a pane's searches
-are added by a few calls of numpy, however many rows they are of.
 """
 
 from collections.abc import Iterable, Iterator, Sequence, Set
@@ -70,9 +58,9 @@ def _hashes_of(users: Sequence[str | None], day: int, salt: bytes) -> Integers:
     empty = blake2b(digest_size=_HASH_BYTES, salt=seed[:16], person=seed[16:])
     start, digests = empty.copy, list[bytes]()
     for user in _encoded_users(users):
-        one = start()
-        one.update(user)
-        digests.append(one.digest())
+        digest = start()
+        digest.update(user)
+        digests.append(digest.digest())
     hashes = np.frombuffer(b"".join(digests), ">u4").astype(np.int64)
     hashes[hashes == NO_USER] = _IN_PLACE_OF_NO_USER
     if None in users:
@@ -91,7 +79,7 @@ def _encoded_users(users: Sequence[str | None]) -> list[bytes]:
     return [(user or "").encode(errors="surrogatepass") for user in users]
 
 
-def joined(sets: Iterable[Set[int] | None], ceiling: int) -> Users:
+def joined_users(sets: Iterable[Set[int] | None], ceiling: int) -> Users:
     """Return the union of sets of one day, ENOUGH where it reaches the ceiling."""
     union: set[int] = set()
     for users in sets:
@@ -110,7 +98,14 @@ ENOUGH_HASHES: Final = -1
 
 
 class RowUsers:
-    """The users of each row; a ceiling of 0 keeps none."""
+    """Who searched for the query of each row, as far as it must be known: the set of the hashes of
+    its users while they are fewer than a ceiling, and then only that there were as many. A ceiling
+    of 0 keeps none. The union of such sets is commutative and associative, so it follows from the
+    log.
+
+    All hashes of a table are one sorted array of pairs, row and hash in one integer: a pane's
+    searches are added by a few calls of numpy, however many rows they are of.
+    """
 
     def __init__(self, ceiling: int) -> None:
         self._ceiling = ceiling
@@ -151,7 +146,7 @@ class RowUsers:
             is_new = self._pairs[np.minimum(at, len(self._pairs) - 1)] != new
             new, at = new[is_new], at[is_new]
         self._pairs = np.insert(self._pairs, at, new)
-        self._settle(distinct(new >> _HASH_BITS))
+        self._forget_full(distinct(new >> _HASH_BITS))
 
     def put(self, rows: Integers, counts: Integers, hashes: Integers) -> None:
         """Replace the users of rows, (n,) distinct ones, as `packed` returns them."""
@@ -183,7 +178,7 @@ class RowUsers:
         start, stop = (np.searchsorted(self._pairs, of << _HASH_BITS) for of in (rows, rows + 1))
         return start, stop
 
-    def _settle(self, rows: Integers) -> None:
+    def _forget_full(self, rows: Integers) -> None:
         """Forget the hashes of those of the rows, (n,), that have enough by now."""
         start, stop = self._spans(rows)
         full = stop - start >= self._ceiling
@@ -206,7 +201,7 @@ MOST_ROWS: Final = 8
 CUT_TO: Final = 4
 """A table of more than MOST_ROWS times the kept rows is cut to CUT_TO times as many. One that was
 cut to the kept rows after each pane would have four fifths of the most frequent queries exactly."""
-FIRST_ROWS: Final = 64
+INITIAL_ROWS: Final = 64
 LARGEST_SUM: Final = 2**62
 _NO_ROW: Final = -1
 NO_INDICES: Final[Integers] = np.zeros(0, np.int64)
@@ -243,9 +238,9 @@ class QueryTable:
         self.is_cut = False
         """Whether rows were dropped since the table was stored."""
         self._rows: dict[str, int] = {}
-        self._sums = np.zeros((FIRST_ROWS, columns), np.int64)
-        self._missing = np.zeros(FIRST_ROWS, np.int64)
-        self._marks = np.zeros(FIRST_ROWS, np.int64)
+        self._sums = np.zeros((INITIAL_ROWS, columns), np.int64)
+        self._missing = np.zeros(INITIAL_ROWS, np.int64)
+        self._marks = np.zeros(INITIAL_ROWS, np.int64)
         """Of each row CRC-32 of its key in UTF-8: worked out while the key is in the cache."""
 
     def __len__(self) -> int:
@@ -393,7 +388,7 @@ def _encoded(keys: Sequence[str]) -> list[bytes]:
         return [key.encode(errors="surrogatepass") for key in keys]
 
 
-def grouped(keys: Integers, sums: Integers) -> tuple[Integers, Integers, Integers]:
+def grouped_sums(keys: Integers, sums: Integers) -> tuple[Integers, Integers, Integers]:
     """Return the distinct keys of n lines, ascending, (k,), the sums of their rows, (k, columns),
     and for each line the index of its key, (n,)."""
     order = np.argsort(keys, kind="stable")

@@ -27,7 +27,7 @@ from ..judgements import (
     read_classes,
 )
 from ..lane import Lane
-from ..queries import HASHED, hashed
+from ..queries import HASHED, hashed_keys
 from ..schemas import SchemaBook
 from ..storage import Client, close, connect
 from ..worker import names
@@ -212,7 +212,7 @@ def library_of(config: Config) -> Library[Judgements] | None:
 
     def read_hashed(lines: Iterator[bytes], file: str) -> Judgements:
         found = read_plain(lines, file)
-        keys = hashed(list(found.by_query), key)
+        keys = hashed_keys(list(found.by_query), key)
         return replace(found, by_query=dict(zip(keys, found.by_query.values(), strict=True)))
 
     return Library(Path(directory), read_hashed)

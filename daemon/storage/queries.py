@@ -38,7 +38,7 @@ from ..lane import (
     new_tables,
 )
 from ..plan import Plan
-from ..queries import UNICODE_VERSION, QueryTable, fingerprint
+from ..queries import UNICODE_VERSION, QueryTable, secret_fingerprint
 from . import row_pages
 from .head import Head, QueryHead, part_key, queries_hour_key
 from .keys import pack, pack_integers, unpack, unpack_integers
@@ -228,7 +228,7 @@ def writes_of(lane: Lane, number: int) -> QueryWrites | None:
         part_rows=rows,
         hours={**queries.stored, **{start: len(data) for start, data in closed.items()}},
         lost=tuple(sorted(queries.lost)),
-        key=fingerprint(queries.plan.key),
+        key=secret_fingerprint(queries.plan.key),
         unicode=UNICODE_VERSION,
         closed_ms=queries.closed_ms,
         last_counts=queries.last_counts,

@@ -30,7 +30,7 @@ from ..lane import (
     row_sets,
 )
 from ..plan import ALL, Plan
-from ..queries import HASHED, fingerprint
+from ..queries import HASHED, secret_fingerprint
 from . import (
     experiments as stored_experiments,
     queries as stored_judged,
@@ -135,7 +135,7 @@ def _check_key(number: int, head: Head, plan: Plan) -> None:
     query would have two keys."""
     if plan.queries is None or head.queries is None:
         return
-    own = fingerprint(plan.queries.key)
+    own = secret_fingerprint(plan.queries.key)
     if plan.queries.text == HASHED and head.queries.key != own:
         raise Unavailable(
             f"lane {number}: its queries are hashed with the key {head.queries.key}, this process"

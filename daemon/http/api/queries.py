@@ -29,11 +29,11 @@ from ...queries import (
     MergedTables,
     Searches,
     days_to_keep,
-    decompose,
-    first,
-    hashed,
+    decompose_change,
+    first_examples,
+    hashed_keys,
     key_of,
-    merge,
+    merge_tables,
     without_segment,
 )
 from ...views import NOW, WINDOWS, QueryWindow, columns_of
@@ -166,7 +166,7 @@ def _next(window: QueryWindow, skipped: int) -> str:
 def _carried(found: Found, lines: Sequence[Line]) -> float | None:
     if found.segment is not None and not found.lists_all:
         return None
-    parts = decompose(found.searches)
+    parts = decompose_change(found.searches)
     first = [line.index for line in lines[:CARRIED_BY] if line.index is not None]
     return None if parts is None else parts.carried_by(np.array(first, np.int64))
 
@@ -251,7 +251,7 @@ def detail(found: Found, query: str) -> QueryDetail:
     """One query by hour, and its examples. Raises Damaged."""
     key, plan = key_of(query), found.plan.queries
     if plan is not None and plan.text == HASHED:
-        (key,) = hashed([key], plan.key)
+        (key,) = hashed_keys([key], plan.key)
     index = found.merged.index().get(key)
     shown = index is not None and bool(found.merged.is_shown[index])
     return QueryDetail(
@@ -283,7 +283,7 @@ def examples_of(found: Found, key: str) -> tuple[QueryExample, ...]:
             gains=one.gains,
             attributes=one.attributes,
         )
-        for one in first(own, plan.examples)
+        for one in first_examples(own, plan.examples)
     )
 
 
@@ -356,7 +356,7 @@ def unjudged_items(tables: QueryTables, window: QueryWindow, limit: int) -> Unju
     plan = tables.plan
     assert plan.queries is not None
     pages = tables.pages(MISSING, [*window.hours])
-    merged = merge(pages, columns_of(plan, MISSING), plan.queries.min_users)
+    merged = merge_tables(pages, columns_of(plan, MISSING), plan.queries.min_users)
     rows = _in_order(merged)
     return UnjudgedItems(
         from_=timestamp_text(window.from_ms),

@@ -19,11 +19,11 @@ from ...queries import (
     Page,
     Prior,
     Searches,
-    compare,
+    compare_with_usual,
     day_variation,
     fit_prior,
-    merge,
-    of_segment,
+    merge_tables,
+    page_of_segment,
 )
 from ...views import ExamplesOfHour, QueryWindow, columns_of
 
@@ -92,15 +92,15 @@ class Found:
     def empty(self) -> MergedTables:
         """Those without a result. Raises Damaged."""
         pages = self.tables.pages(ZERO, [*self.window.hours])
-        return merge(pages, columns_of(self.plan, ZERO), self.min_users)
+        return merge_tables(pages, columns_of(self.plan, ZERO), self.min_users)
 
     def of(self, hours: Sequence[int]) -> MergedTables:
         """The queries of some hours. Raises Damaged."""
         kind = WHOLE if self.segment is None else BY
         pages: list[Page] = self.tables.pages(kind, [*hours])
         if self.segment is not None:
-            pages = [of_segment(page, self.segment) for page in pages]
-        return merge(pages, columns_of(self.plan, kind), self.min_users)
+            pages = [page_of_segment(page, self.segment) for page in pages]
+        return merge_tables(pages, columns_of(self.plan, kind), self.min_users)
 
     def scored(self, sums: Integers) -> Integers:
         """(n,) scored impressions of rows, (n, columns)."""
@@ -170,7 +170,7 @@ class Found:
             return None
         variation = day_variation(listed.daily_scored, listed.daily_total)
         lower_is_better = self.of_metric.direction == "down"
-        return compare(searches, prior, variation, lower_is_better=lower_is_better)
+        return compare_with_usual(searches, prior, variation, lower_is_better=lower_is_better)
 
     @cached_property
     def shrunk_means(self) -> Floats:

@@ -27,7 +27,7 @@ from ...lane import (
     queries_kept_from,
 )
 from ...plan import Plan
-from ...queries import ENOUGH, UNICODE_VERSION, QueryTable, Users, fingerprint
+from ...queries import ENOUGH, UNICODE_VERSION, QueryTable, Users, secret_fingerprint
 from ...storage import (
     QueryHead,
     StoredHour,
@@ -93,7 +93,7 @@ class QueryComparison:
             return
         if self.plan.queries is None:
             yield OFF
-        elif self._head.key != fingerprint(self.plan.queries.key):
+        elif self._head.key != secret_fingerprint(self.plan.queries.key):
             yield OTHER_KEY
         elif self._head.unicode != UNICODE_VERSION:
             yield other_unicode(self._head.unicode)

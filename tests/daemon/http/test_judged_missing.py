@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from relevanced.daemon.http import MISSING_PATH
 from relevanced.daemon.judgements import IndexEntry, Judgements, judged_plan, read
-from relevanced.daemon.queries import HASHED, hashed
+from relevanced.daemon.queries import HASHED, hashed_keys
 from relevanced.daemon.storage import QueryHead
 from relevanced.daemon.views import LaneHours, missing_window
 from tests.daemon.http.test_queries import HOUR_MS, PLAN, Client, Site, serving
@@ -62,10 +62,10 @@ async def test_hashed_queries_stay_hashes() -> None:
     key = b"a secret key of a site"
     assert JUDGED.queries is not None
     plan = replace(JUDGED, queries=replace(JUDGED.queries, text=HASHED, key=key))
-    by_query = dict(zip(hashed(list(BY_QUERY), key), BY_QUERY.values(), strict=True))
+    by_query = dict(zip(hashed_keys(list(BY_QUERY), key), BY_QUERY.values(), strict=True))
     async for client in serving(site_of(plan, by_query)):
         found = await listed(client)
-        assert {row["query"] for row in found["rows"]} == {*hashed(["shoes", "boots"], key)}
+        assert {row["query"] for row in found["rows"]} == {*hashed_keys(["shoes", "boots"], key)}
 
 
 async def test_list_with_its_ratings_filled_in_is_a_file_of_judgements() -> None:

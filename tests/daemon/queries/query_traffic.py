@@ -11,7 +11,13 @@ from typing import Final
 
 import numpy as np
 
-from relevanced.daemon.queries import Searches, compare, day_variation, fit_prior, order_lost
+from relevanced.daemon.queries import (
+    Searches,
+    compare_with_usual,
+    day_variation,
+    fit_prior,
+    order_lost,
+)
 from relevanced.metrics import Booleans, Floats, Integers, distinct
 
 TEXTS: Final = 1_000_000
@@ -168,7 +174,7 @@ def claims(traffic: Traffic, runs: int, rng: np.random.Generator) -> Claims:
         prior = fit_prior(listed.usual_scored, listed.usual_total)
         assert prior is not None
         variation = day_variation(listed.daily_scored, listed.daily_total)
-        losses = compare(listed, prior, variation)
+        losses = compare_with_usual(listed, prior, variation)
         quiet.append(float((losses.lost_at_least[steady] > 0).mean()))
         sure.append(float(losses.surely_lost[steady].mean()))
         named.append(int(simulated.is_broken[order_lost(losses)[:BROKEN]].sum()))

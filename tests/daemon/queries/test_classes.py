@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from relevanced.daemon.queries import OutOfReach, Share, classed, shares_of
+from relevanced.daemon.queries import OutOfReach, Share, classed_queries, shares_of
 from tests.seeds import seeds
 
 COUNTS = [("a", 40), ("b", 30), ("c", 20), ("d", 5)]
@@ -12,16 +12,16 @@ COUNTS = [("a", 40), ("b", 30), ("c", 20), ("d", 5)]
 
 
 def test_a_class_has_the_fewest_queries_that_reach_its_share() -> None:
-    assert list(classed(COUNTS, 100, [Share("head", 0.4)])) == [("a", "head")]
+    assert list(classed_queries(COUNTS, 100, [Share("head", 0.4)])) == [("a", "head")]
     both = [Share("head", 0.41), Share("torso", 0.9)]
-    assert dict(classed(COUNTS, 100, both)) == {"a": "head", "b": "head", "c": "torso"}
+    assert dict(classed_queries(COUNTS, 100, both)) == {"a": "head", "b": "head", "c": "torso"}
     same = [Share("head", 0.3), Share("torso", 0.35), Share("rest", 0.6)]
-    assert dict(classed(COUNTS, 100, same)) == {"a": "head", "b": "rest"}
+    assert dict(classed_queries(COUNTS, 100, same)) == {"a": "head", "b": "rest"}
 
 
 def test_what_is_out_of_reach_is_refused_with_how_far_it_gets() -> None:
     with pytest.raises(OutOfReach) as raised:
-        list(classed(COUNTS, 100, [Share("head", 0.5), Share("torso", 0.96)]))
+        list(classed_queries(COUNTS, 100, [Share("head", 0.5), Share("torso", 0.96)]))
     assert (raised.value.name, raised.value.asked, raised.value.reached) == ("torso", 0.96, 0.95)
 
 
@@ -33,7 +33,7 @@ def test_classes_carry_what_they_ask_for_and_no_query_too_many(seed: int) -> Non
     queries = [(str(n), count) for n, count in enumerate(counts)]
     parts = sorted({round(dice.random(), 3) or 0.5 for _ in range(3)})
     shares = [Share(f"c{n}", part) for n, part in enumerate(parts)]
-    found = list(classed(queries, sum(counts), shares))
+    found = list(classed_queries(queries, sum(counts), shares))
     assert [query for query, _ in found] == [query for query, _ in queries[: len(found)]]
     until = 0
     for share in shares:

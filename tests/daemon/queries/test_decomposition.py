@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from relevanced.daemon.queries import Searches, decompose
+from relevanced.daemon.queries import Searches, decompose_change
 from tests.daemon.queries import loss_oracle
 from tests.daemon.queries.random_searches import as_queries, random_searches, taken
 
@@ -17,7 +17,7 @@ def test_parts_add_up_and_equal_the_slow_definition(rng: np.random.Generator) ->
         listed = random_searches(rng, days=7)
         other = random_searches(rng, queries=1, days=7)
         searches = Searches.joined([listed, other])
-        found, expected = decompose(searches), loss_oracle.parts(as_queries(searches))
+        found, expected = decompose_change(searches), loss_oracle.parts(as_queries(searches))
         if found is None or expected is None:
             assert found is None and expected is None
             continue
@@ -39,7 +39,7 @@ def test_queries_in_other_count_once(rng: np.random.Generator) -> None:
         rest.daily_scored.sum(axis=1, keepdims=True),
         rest.daily_total.sum(axis=1, keepdims=True),
     )
-    every, cut = decompose(searches), decompose(Searches.joined([listed, other]))
+    every, cut = decompose_change(searches), decompose_change(Searches.joined([listed, other]))
     assert every is not None and cut is not None
     assert cut.change == pytest.approx(every.change, abs=1e-12)
     assert cut.error == pytest.approx(every.error)
@@ -58,20 +58,20 @@ def table(*queries: tuple[int, float, int, float], days: int = 5) -> Searches:
 
 
 def test_one_broken_query_carries_everything() -> None:
-    found = decompose(table((1_000, 0.0, 1_000, 0.6), (9_000, 0.6, 9_000, 0.6)))
+    found = decompose_change(table((1_000, 0.0, 1_000, 0.6), (9_000, 0.6, 9_000, 0.6)))
     assert found is not None and found.change == pytest.approx(-0.06)
     assert found.carried_by(FIRST) == pytest.approx(1.0)
     assert found.carried_by(np.array([1])) == pytest.approx(0.0)
 
 
 def test_more_than_all_is_carried_where_the_rest_got_better() -> None:
-    found = decompose(table((1_000, 0.0, 1_000, 0.6), (9_000, 0.62, 9_000, 0.6)))
+    found = decompose_change(table((1_000, 0.0, 1_000, 0.6), (9_000, 0.62, 9_000, 0.6)))
     assert found is not None
     assert found.carried_by(FIRST) == pytest.approx(0.06 / 0.042)
 
 
 def test_shares_alone_are_the_mix() -> None:
-    found = decompose(table((5_000, 0.2, 1_000, 0.2), (5_000, 0.6, 9_000, 0.6)))
+    found = decompose_change(table((5_000, 0.2, 1_000, 0.2), (5_000, 0.6, 9_000, 0.6)))
     assert found is not None and not found.within.any()
     assert found.mix.sum() == pytest.approx(-0.16)
     assert found.is_beyond_error and found.carried_by(FIRST) is None
@@ -79,13 +79,13 @@ def test_shares_alone_are_the_mix() -> None:
 
 def test_nothing_is_carried_where_the_mix_hides_it() -> None:
     """The whole rose though each query fell: no query carries the rise."""
-    found = decompose(table((1_000, 0.15, 5_000, 0.2), (9_000, 0.55, 5_000, 0.6)))
+    found = decompose_change(table((1_000, 0.15, 5_000, 0.2), (9_000, 0.55, 5_000, 0.6)))
     assert found is not None and found.change > 0 > found.within.sum()
     assert found.is_beyond_error and found.carried_by(FIRST) is None
 
 
 def test_nothing_is_carried_within_the_error() -> None:
-    found = decompose(table((10, 0.0, 10, 0.6), (990, 0.6, 990, 0.6)))
+    found = decompose_change(table((10, 0.0, 10, 0.6), (990, 0.6, 990, 0.6)))
     assert found is not None and found.change == pytest.approx(-0.006)
     assert found.error == pytest.approx((0.24 / 1_000 + 0.24 / 5_000) ** 0.5, rel=0.02)
     assert found.carried_by(FIRST) is None
@@ -94,7 +94,9 @@ def test_nothing_is_carried_within_the_error() -> None:
 def test_days_that_differ_widen_the_error() -> None:
     daily = np.full((7, 1), 10_000)
     means = np.array([[0.5], [0.6], [0.55], [0.65], [0.45], [0.6], [0.5]])
-    found = decompose(Searches(np.array([10_000]), np.array([5_000.0]), daily, daily * means))
+    found = decompose_change(
+        Searches(np.array([10_000]), np.array([5_000.0]), daily, daily * means)
+    )
     assert found is not None
     assert found.error == pytest.approx(means.std(ddof=1) * (1 + 1 / 7) ** 0.5, rel=0.01)
     assert not found.is_beyond_error
@@ -103,7 +105,7 @@ def test_days_that_differ_widen_the_error() -> None:
 def test_query_that_is_new_or_gone() -> None:
     new = (100, 0.1, 0, 0.0)
     gone = (0, 0.0, 100, 0.9)
-    found = decompose(table(new, gone, (1_000, 0.5, 1_000, 0.5)))
+    found = decompose_change(table(new, gone, (1_000, 0.5, 1_000, 0.5)))
     assert found is not None
     usual = Fraction(100 * 9 + 1_000 * 5, 10 * 1_100)
     assert found.within[0] == pytest.approx(float((Fraction(1, 10) - usual) / 11))
@@ -112,5 +114,5 @@ def test_query_that_is_new_or_gone() -> None:
 
 
 def test_without_searches_there_is_no_change() -> None:
-    assert decompose(table((0, 0.0, 10, 0.5))) is None
-    assert decompose(table((10, 0.5, 0, 0.0))) is None
+    assert decompose_change(table((0, 0.0, 10, 0.5))) is None
+    assert decompose_change(table((10, 0.5, 0, 0.0))) is None

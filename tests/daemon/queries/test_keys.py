@@ -8,12 +8,12 @@ import pytest
 from relevanced.daemon.queries import (
     MOST_CHARACTERS,
     READ_CHARACTERS,
-    hashed,
+    hashed_keys,
     key_of,
     key_steps,
     keys,
     keys_of,
-    parts_of,
+    text_parts,
     with_segment,
     without_segment,
 )
@@ -106,12 +106,12 @@ def test_keys_do_not_depend_on_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_parts_are_cut_by_characters_that_are_read() -> None:
     texts = ["aa", "b", "", "c" * 5000, "dd", "e"]
-    assert [texts[part] for part in parts_of(texts, 3)] == [
+    assert [texts[part] for part in text_parts(texts, 3)] == [
         ["aa", "b", ""],
         ["c" * 5000],
         ["dd", "e"],
     ]
-    assert list(parts_of([], 3)) == []
+    assert list(text_parts([], 3)) == []
 
 
 def test_key_of_a_key_is_the_key() -> None:
@@ -136,6 +136,6 @@ def test_key_and_segment_can_be_told_apart() -> None:
 
 
 def test_hashes_depend_on_the_secret_and_hide_the_text() -> None:
-    (one,), (other,) = hashed(["shoes"], b"k1"), hashed(["shoes"], b"k2")
+    (one,), (other,) = hashed_keys(["shoes"], b"k1"), hashed_keys(["shoes"], b"k2")
     assert one != other and "shoes" not in one and len(one) == 16
-    assert hashed([""], b"k1") == [""]
+    assert hashed_keys([""], b"k1") == [""]

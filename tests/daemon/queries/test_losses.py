@@ -11,7 +11,7 @@ from relevanced.daemon.queries import (
     Losses,
     Prior,
     Searches,
-    compare,
+    compare_with_usual,
     day_variation,
     fit_prior,
     order_gained,
@@ -49,14 +49,14 @@ def test_losses_equal_the_slow_definition(rng: np.random.Generator) -> None:
         assert (prior.mean, prior.strength) == pytest.approx(expected)
         eta = day_variation(searches.daily_scored, searches.daily_total)
         assert eta == pytest.approx(loss_oracle.variation(queries))
-        losses = compare(searches, prior, eta)
+        losses = compare_with_usual(searches, prior, eta)
         lost = [loss_oracle.lost(query, *expected, eta) for query in queries]
         assert losses.lost == pytest.approx(np.array([each for each, _ in lost]), abs=1e-6)
         assert losses.lost_at_least == pytest.approx(np.array([least for _, least in lost]))
 
 
 def test_losses_by_hand() -> None:
-    losses = compare(one(100, 30.0, 90, 55.0), HALF, 0.0)
+    losses = compare_with_usual(one(100, 30.0, 90, 55.0), HALF, 0.0)
     assert losses.expected[0] == 0.6
     assert losses.lost[0] == pytest.approx(30)
     assert losses.error[0] ** 2 == pytest.approx(100 * 0.24 + 100**2 * 0.24 / 101)
@@ -65,7 +65,7 @@ def test_losses_by_hand() -> None:
 
 
 def test_query_without_a_usual_is_as_its_segment() -> None:
-    losses = compare(one(40, 0.0), Prior(0.5, 2.0), 0.0)
+    losses = compare_with_usual(one(40, 0.0), Prior(0.5, 2.0), 0.0)
     assert losses.expected[0] == 0.5
     assert losses.error[0] ** 2 == pytest.approx(40 * 0.25 + 40**2 * 0.25 / 3)
     assert losses.lost_at_least[0] < 0, "the prior is wide: such a query may just be a bad one"
@@ -73,20 +73,22 @@ def test_query_without_a_usual_is_as_its_segment() -> None:
 
 def test_variation_keeps_frequent_queries_from_leading() -> None:
     searches = one(10_000, 5_700.0, 70_000, 42_000.0, days=7)
-    assert compare(searches, HALF, 0.0).surely_lost[0]
-    assert compare(searches, HALF, 0.0225).lost_at_least[0] < 0
+    assert compare_with_usual(searches, HALF, 0.0).surely_lost[0]
+    assert compare_with_usual(searches, HALF, 0.0225).lost_at_least[0] < 0
 
 
 def test_nothing_searched_is_nothing_lost(rng: np.random.Generator) -> None:
     searches = random_searches(rng, queries=50)
-    losses = compare(searches, HALF, 0.02)
+    losses = compare_with_usual(searches, HALF, 0.02)
     nothing = searches.scored == 0
     assert not losses.lost[nothing].any() and (losses.lost_at_least[nothing] == -0.5).all()
 
 
 def test_lower_is_better_swaps_losses_and_gains(rng: np.random.Generator) -> None:
     searches = random_searches(rng)
-    up, down = (compare(searches, HALF, 0.02, lower_is_better=lower) for lower in (False, True))
+    up, down = (
+        compare_with_usual(searches, HALF, 0.02, lower_is_better=lower) for lower in (False, True)
+    )
     assert (up.lost == down.gained).all() and (up.gained_at_least == down.lost_at_least).all()
     assert (up.surely_lost == down.surely_gained).all()
 
@@ -127,10 +129,10 @@ def test_order_is_by_what_was_lost_at_least() -> None:
         np.array([[100, 4_000, 1_000, 1_000]]),
         np.array([[50.0, 2_000.0, 500.0, 500.0]]),
     )
-    losses = compare(searches, HALF, 0.1)
+    losses = compare_with_usual(searches, HALF, 0.1)
     assert losses.lost.round().tolist() == [4, 40, 30, 30]
     assert order_lost(losses).tolist() == [2, 3, 0, 1], "40 of 400 are less certain than 30 of 100"
-    falls = compare(searches, HALF, 0.1, lower_is_better=True)
+    falls = compare_with_usual(searches, HALF, 0.1, lower_is_better=True)
     assert order_gained(falls).tolist() == [2, 3, 0, 1]
 
 
@@ -228,7 +230,7 @@ def test_tail_has_its_own_usual_and_says_when_it_lost() -> None:
     assert prior is not None
     variation = day_variation(listed.daily_scored, listed.daily_total)
     broken = Searches(other.scored, 0.7 * other.total, other.daily_scored, other.daily_total)
-    quiet_loss, loss = (compare(each, prior, variation) for each in (other, broken))
+    quiet_loss, loss = (compare_with_usual(each, prior, variation) for each in (other, broken))
     assert other.scored[0] > 10_000 and quiet_loss.lost_at_least[0] < 0
     assert loss.surely_lost[0] and loss.lost[0] == pytest.approx(0.3 * other.total[0], rel=0.1)
 
@@ -237,4 +239,6 @@ def _fitted(searches: Searches) -> Losses | None:
     prior = fit_prior(searches.usual_scored, searches.usual_total)
     if prior is None:
         return None
-    return compare(searches, prior, day_variation(searches.daily_scored, searches.daily_total))
+    return compare_with_usual(
+        searches, prior, day_variation(searches.daily_scored, searches.daily_total)
+    )

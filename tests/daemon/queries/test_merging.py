@@ -13,8 +13,8 @@ from relevanced.daemon.queries import (
     PaneSums,
     QueryTable,
     Users,
-    merge,
-    of_segment,
+    merge_tables,
+    page_of_segment,
     with_segment,
 )
 from tests.seeds import seeds
@@ -61,7 +61,7 @@ def test_counts_of_many_tables_lie_within_the_bounds(seed: int) -> None:
             table.settle(PaneSums([*pane], np.array([[n] for n in pane.values()])))
         table.close()
         tables.append(table)
-    merged = merge([page_of(table) for table in tables], 1, 0)
+    merged = merge_tables([page_of(table) for table in tables], 1, 0)
     index = merged.index()
     for key, count in true.items():
         if key in index:
@@ -74,34 +74,38 @@ def test_counts_of_many_tables_lie_within_the_bounds(seed: int) -> None:
 
 def test_users_are_joined_over_lanes_and_hours_of_a_day_and_not_over_days() -> None:
     one, two = frozenset({1, 2}), frozenset({2, 3})
-    (same_day,) = merge([page({"a": (1, 0, one)}), page({"a": (1, 0, two)})], 1, 3).is_shown
-    (other_day,) = merge([page({"a": (1, 0, one)}), page({"a": (1, 0, two)}, day=1)], 1, 3).is_shown
+    (same_day,) = merge_tables([page({"a": (1, 0, one)}), page({"a": (1, 0, two)})], 1, 3).is_shown
+    (other_day,) = merge_tables(
+        [page({"a": (1, 0, one)}), page({"a": (1, 0, two)}, day=1)], 1, 3
+    ).is_shown
     assert same_day and not other_day
 
 
 def test_raised_limit_hides_what_reached_a_lower_one() -> None:
     reached = page({"a": (1, 0, ENOUGH)}, min_users=3)
-    assert [merge([reached], 1, least).is_shown.tolist() for least in (0, 2, 3, 4)] == [
+    assert [merge_tables([reached], 1, least).is_shown.tolist() for least in (0, 2, 3, 4)] == [
         [True],
         [True],
         [True],
         [False],
     ]
-    assert not merge([page({"a": (9, 0, frozenset())}, min_users=0)], 1, 2).is_shown.any()
+    assert not merge_tables([page({"a": (9, 0, frozenset())}, min_users=0)], 1, 2).is_shown.any()
 
 
 def test_rare_queries_and_no_query_and_the_rest_are_the_whole() -> None:
-    merged = merge([page({"a": (1, 0, frozenset({1})), NO_QUERY: (5, 0, frozenset())})], 1, 2)
+    merged = merge_tables(
+        [page({"a": (1, 0, frozenset({1})), NO_QUERY: (5, 0, frozenset())})], 1, 2
+    )
     assert merged.is_shown.tolist() == [False, True]
     assert (merged.rare.tolist(), merged.total.tolist()) == ([1], [13])
 
 
 def test_nothing_merges_to_nothing() -> None:
-    merged = merge([], 2, 5)
+    merged = merge_tables([], 2, 5)
     assert (len(merged.keys), merged.total.tolist(), merged.bound) == (0, [0, 0], 0)
 
 
 def test_segment_has_its_own_queries() -> None:
     whole = page({with_segment("a", "US"): (3, 1, ENOUGH), with_segment("a", "DE"): (4, 0, ENOUGH)})
-    part = of_segment(whole, "US")
+    part = page_of_segment(whole, "US")
     assert (part.keys, part.sums.tolist(), part.bound) == (["a"], [[3]], 2)

@@ -4,7 +4,15 @@ import random
 
 import numpy as np
 
-from relevanced.daemon.queries import ENOUGH, NO_USER, NOBODY, RowUsers, Users, joined, users_of
+from relevanced.daemon.queries import (
+    ENOUGH,
+    NO_USER,
+    NOBODY,
+    RowUsers,
+    Users,
+    joined_users,
+    users_of,
+)
 
 
 def test_rows_have_the_users_of_sets_with_a_ceiling() -> None:
@@ -52,7 +60,7 @@ def _search(
     found.add(of_rows, hashes)
     for row, user in searches:
         if user != NO_USER:
-            expected[row] = joined((expected[row], {user}), ceiling)
+            expected[row] = joined_users((expected[row], {user}), ceiling)
 
 
 def _check(rng: random.Random, found: RowUsers, expected: list[Users], seed: int) -> None:

@@ -4,7 +4,7 @@ import random
 
 import numpy as np
 
-from relevanced.daemon.queries import DAY_MS, ENOUGH, NO_USER, joined, query_user_hashes
+from relevanced.daemon.queries import DAY_MS, ENOUGH, NO_USER, joined_users, query_user_hashes
 
 
 def test_users_have_other_hashes_on_other_days_and_under_other_salts() -> None:
@@ -34,8 +34,12 @@ def test_union_does_not_depend_on_order_or_grouping() -> None:
         ceiling = rng.randrange(1, 8)
         sets = [frozenset(rng.choices(range(1, 20), k=rng.randrange(4))) for _ in range(6)]
         expected = frozenset().union(*sets)
-        whole = joined(sets, ceiling)
+        whole = joined_users(sets, ceiling)
         cut = rng.randrange(6)
         rng.shuffle(sets)
-        parts = joined(sets[:cut], ceiling), joined(sets[cut:], ceiling)
-        assert whole == joined(parts, ceiling) == (ENOUGH if len(expected) >= ceiling else expected)
+        parts = joined_users(sets[:cut], ceiling), joined_users(sets[cut:], ceiling)
+        assert (
+            whole
+            == joined_users(parts, ceiling)
+            == (ENOUGH if len(expected) >= ceiling else expected)
+        )

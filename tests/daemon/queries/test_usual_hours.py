@@ -5,7 +5,7 @@ from typing import Final
 import numpy as np
 import pytest
 
-from relevanced.daemon.queries import DAYS, days_to_keep, usual_hours
+from relevanced.daemon.queries import USUAL_DAYS, days_to_keep, usual_hours
 
 HOUR: Final = 3_600_000
 NOW: Final = 500
@@ -24,7 +24,9 @@ def found(window: range, covered: range, left_out: tuple[int, ...] = ()) -> list
 @pytest.mark.parametrize("length", [1, 6, 24])
 def test_window_of_up_to_a_day_has_its_hours_on_each_day_before(length: int) -> None:
     window = hours(NOW - length, NOW)
-    expected = [[start // HOUR - 24 * back for start in window] for back in range(1, DAYS + 1)]
+    expected = [
+        [start // HOUR - 24 * back for start in window] for back in range(1, USUAL_DAYS + 1)
+    ]
     assert found(window, hours(0, NOW)) == expected
 
 
@@ -56,7 +58,7 @@ def test_no_hour_of_the_window_is_its_own_usual(rng: np.random.Generator) -> Non
         left_out = tuple(rng.integers(0, NOW, 50).tolist())
         days = found(hours(NOW - length, NOW), hours(covered, NOW), left_out)
         every = sum(days, [])
-        assert len(set(every)) == len(every) and len(days) <= DAYS
+        assert len(set(every)) == len(every) and len(days) <= USUAL_DAYS
         assert all(covered <= hour < NOW - length and hour not in left_out for hour in every)
         assert {hour % 24 for hour in every} <= {hour % 24 for hour in range(NOW - length, NOW)}
 
@@ -65,5 +67,5 @@ def test_no_hour_of_the_window_is_its_own_usual(rng: np.random.Generator) -> Non
 def test_days_to_keep_hold_the_whole_usual(length: int, days: int) -> None:
     assert days_to_keep(length) == days
     stored = hours(NOW - 24 * days, NOW)
-    assert len(found(hours(NOW - length, NOW), stored)) == DAYS
-    assert len(found(hours(NOW - length, NOW), hours(NOW - 24 * (days - 1), NOW))) < DAYS
+    assert len(found(hours(NOW - length, NOW), stored)) == USUAL_DAYS
+    assert len(found(hours(NOW - length, NOW), hours(NOW - 24 * (days - 1), NOW))) < USUAL_DAYS

@@ -10,7 +10,7 @@ from relevanced.daemon.http import LOST, ORDERS, Found
 from relevanced.daemon.lane import QUERY_COUNT_COLUMNS, WHOLE
 from relevanced.daemon.panes import HOUR_MS
 from relevanced.daemon.plan import Plan
-from relevanced.daemon.queries import Page, PaneSums, QueryPlan, QueryTable, grouped
+from relevanced.daemon.queries import Page, PaneSums, QueryPlan, QueryTable, grouped_sums
 from relevanced.daemon.views import QueryWindow, columns_of, page_of
 from relevanced.metrics import Floats, Integers, parse
 from tests.builders import plan_with
@@ -67,7 +67,7 @@ def _pages(
     sums = np.zeros((len(queries), COLUMNS), np.int64)
     sums[:, 0] = sums[:, len(QUERY_COUNT_COLUMNS)] = 1
     sums[:, len(QUERY_COUNT_COLUMNS) + 1] = succeeded * PLAN.metrics[0].unit
-    cells, of_cells, _ = grouped(cell, sums)
+    cells, of_cells, _ = grouped_sums(cell, sums)
     bounds = np.searchsorted(cells, np.arange(lanes * PANES + 1) * len(scored))
     pages = []
     for lane in range(lanes):

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from relevanced.daemon.config import load
 from relevanced.daemon.judgements import HOUR_MS, add, grades
-from relevanced.daemon.queries import hashed
+from relevanced.daemon.queries import hashed_keys
 from relevanced.daemon.recompute.clients import class_libraries, faults_of_files, library_of
 
 KEY = "sixteen bytes, or more"
@@ -27,7 +27,7 @@ def test_keys_are_hashed_as_lanes_hash_queries(tmp_path: Path) -> None:
     for queries, key in (
         ("", "red shoes"),
         ('[queries]\ntext = "plain"', "red shoes"),
-        (f'[queries]\ntext = "hashed"\nkey = "{KEY}"', hashed(["red shoes"], KEY.encode())[0]),
+        (f'[queries]\ntext = "hashed"\nkey = "{KEY}"', hashed_keys(["red shoes"], KEY.encode())[0]),
     ):
         library = library_of(load(config_of(directory, queries), {}, "test"))
         assert library is not None

@@ -12,7 +12,7 @@ from relevanced.daemon.errors import Unavailable
 from relevanced.daemon.events import decoder
 from relevanced.daemon.lane import WHOLE
 from relevanced.daemon.plan import Plan
-from relevanced.daemon.queries import HASHED, QueryPlan, fingerprint
+from relevanced.daemon.queries import HASHED, QueryPlan, secret_fingerprint
 from relevanced.daemon.storage import (
     QUERIES_FIELD,
     QueryHead,
@@ -227,7 +227,9 @@ def test_another_secret_key_does_not_open_the_lane_and_is_named() -> None:
     lane.plan = replace(lane.plan, queries=replace(plan, key=OTHER_KEY))
     with pytest.raises(Unavailable, match="queries.key_file") as refusal:
         lane.claim()
-    assert fingerprint(KEY) in str(refusal.value) and fingerprint(OTHER_KEY) in str(refusal.value)
+    assert secret_fingerprint(KEY) in str(refusal.value) and secret_fingerprint(OTHER_KEY) in str(
+        refusal.value
+    )
     assert KEY.decode() not in str(refusal.value)
 
 
