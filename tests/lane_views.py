@@ -8,7 +8,7 @@ from prometheus_client.metrics_core import Metric as SeriesFamily
 from prometheus_client.openmetrics import parser as openmetrics_parser
 from prometheus_client.parser import text_string_to_metric_families
 
-from relevanced.daemon.experiments import NOTHING, Findings
+from relevanced.daemon.experiments import NO_FINDINGS, Findings
 from relevanced.daemon.exporter import (
     BaselineComparison,
     Condition,
@@ -121,7 +121,7 @@ def lane_view(
 
 
 def exposed(
-    views: list[LaneView], plan: Plan = PLAN, experiments: Findings = NOTHING
+    views: list[LaneView], plan: Plan = PLAN, experiments: Findings = NO_FINDINGS
 ) -> Exposition:
     """Both texts of these lanes."""
     snapshot = evaluate(views, plan)

@@ -100,7 +100,7 @@ def stretch(text: str) -> tuple[int, int]:
     from ..experiments import exclusion  # brings numpy, which --help does without
 
     try:
-        return exclusion.stretch(text)
+        return exclusion.parse_stretch(text)
     except ValueError as refused:
         raise click.BadParameter(str(refused)) from None
 

@@ -18,7 +18,7 @@ from .types import Excluded, ExcludedVariant, SampleRatio, mismatched
 
 Stretch: TypeAlias = tuple[int, int]
 
-RULE: Final = (
+STRETCH_RULE: Final = (
     "must be FROM/TO, two dates or times of RFC 3339 with FROM before TO,"
     " such as 2026-11-20T14:00Z/2026-11-20T16:30Z"
 )
@@ -28,20 +28,20 @@ CAUSE_OUTSIDE: Final = (
 )
 
 
-def stretch(text: str) -> Stretch:
+def parse_stretch(text: str) -> Stretch:
     """The stretch of `FROM/TO`; UTC unless an offset is given, and a date is its first instant.
     Raises ValueError.
 
-    >>> stretch("2026-11-20/2026-11-21T02:00+02:00")
+    >>> parse_stretch("2026-11-20/2026-11-21T02:00+02:00")
     (1795132800000, 1795219200000)
     """
     start, slash, end = text.partition("/")
     try:
         from_ms, to_ms = _instant_ms(start), _instant_ms(end)
     except (ValueError, OverflowError):
-        raise ValueError(f"{text}: {RULE}") from None
+        raise ValueError(f"{text}: {STRETCH_RULE}") from None
     if not slash or from_ms >= to_ms:
-        raise ValueError(f"{text}: {RULE}")
+        raise ValueError(f"{text}: {STRETCH_RULE}")
     return from_ms, to_ms
 
 
@@ -52,25 +52,26 @@ def _instant_ms(text: str) -> int:
     return round(moment.timestamp() * 1000)
 
 
-def joined(stretches: Iterable[Stretch]) -> tuple[Stretch, ...]:
+def joined_stretches(stretches: Iterable[Stretch]) -> tuple[Stretch, ...]:
     """The same instants in ascending stretches that neither overlap nor touch.
 
-    >>> joined([(5, 9), (1, 3), (8, 12), (3, 4)])
+    >>> joined_stretches([(5, 9), (1, 3), (8, 12), (3, 4)])
     ((1, 4), (5, 12))
     """
-    found: list[Stretch] = []
+    joined: list[Stretch] = []
     for from_ms, to_ms in sorted(stretches):
-        if found and from_ms <= found[-1][1]:
-            found[-1] = found[-1][0], max(found[-1][1], to_ms)
+        if joined and from_ms <= joined[-1][1]:
+            joined[-1] = joined[-1][0], max(joined[-1][1], to_ms)
         else:
-            found.append((from_ms, to_ms))
-    return tuple(found)
+            joined.append((from_ms, to_ms))
+    return tuple(joined)
 
 
-def within(times_ms: Integers, stretches: Sequence[Stretch]) -> NDArray[np.bool_]:
-    """Whether each of the times (n,) is within one of the stretches, which are those of `joined`.
+def within_stretches(times_ms: Integers, stretches: Sequence[Stretch]) -> NDArray[np.bool_]:
+    """Whether each of the times (n,) is within one of the stretches, which are those of
+    `joined_stretches`.
 
-    >>> within(np.array([0, 1, 3, 4, 6]), [(1, 4), (5, 12)]).tolist()
+    >>> within_stretches(np.array([0, 1, 3, 4, 6]), [(1, 4), (5, 12)]).tolist()
     [False, True, True, False, True]
     """
     edges = np.array(stretches, np.int64).reshape(-1)
@@ -86,11 +87,11 @@ def excluded_of(
     variants = tuple(
         ExcludedVariant(variant, arms[variant].impressions) for variant in sorted(arms)
     )
-    impressions = sum(one.impressions for one in variants)
-    losing = sum(one.impressions > 0 for one in variants)
-    warning = _unequal(spec, srm) if impressions else ""
+    impressions = sum(variant.impressions for variant in variants)
+    losing = sum(variant.impressions > 0 for variant in variants)
+    warning = _unequal_warning(spec, srm) if impressions else ""
     return Excluded(
-        stretches=tuple((_exact(start), _exact(end)) for start, end in stretches),
+        stretches=tuple((_instant_text(start), _instant_text(end)) for start, end in stretches),
         impressions=impressions,
         variants=variants,
         srm=srm if impressions else None,
@@ -103,7 +104,7 @@ def excluded_of(
     )
 
 
-def _unequal(spec: Spec, srm: SampleRatio | None) -> str:
+def _unequal_warning(spec: Spec, srm: SampleRatio | None) -> str:
     if srm is None:
         return "whether the arms lost equal shares is not tested: no planned shares are known"
     if not mismatched(srm):
@@ -129,22 +130,21 @@ def stretches_text(stretches: Sequence[Stretch]) -> str:
     >>> stretches_text([(1795183200000, 1795192200000), (1795219200000, 1795305600000)])
     '2026-11-20 14:00 – 16:30 UTC, 2026-11-21 00:00 – 2026-11-22 00:00 UTC'
     """
-    return ", ".join(_stretch_text(*one) for one in stretches)
+    texts = []
+    for from_ms, to_ms in stretches:
+        (day, start), (last_day, end) = _date_and_clock(from_ms), _date_and_clock(to_ms)
+        texts.append(f"{day} {start} – {end if day == last_day else f'{last_day} {end}'} UTC")
+    return ", ".join(texts)
 
 
-def _stretch_text(from_ms: int, to_ms: int) -> str:
-    (day, start), (last_day, end) = _shown(from_ms), _shown(to_ms)
-    return f"{day} {start} – {end if day == last_day else f'{last_day} {end}'} UTC"
-
-
-def _shown(at_ms: int) -> tuple[str, str]:
-    """Date and time of day, no more precise than the instant is."""
-    day, _, clock = _exact(at_ms).rstrip("Z").partition("T")
+def _date_and_clock(at_ms: int) -> tuple[str, str]:
+    """No more precise than the instant is."""
+    day, _, clock = _instant_text(at_ms).rstrip("Z").partition("T")
     seconds = clock.removesuffix(".000")
     return day, seconds.removesuffix(":00") if at_ms % 60_000 == 0 else seconds
 
 
-def _exact(at_ms: int) -> str:
+def _instant_text(at_ms: int) -> str:
     moment = datetime.fromtimestamp(at_ms // 1000, timezone.utc)
     text = moment.replace(tzinfo=None, microsecond=at_ms % 1000 * 1000).isoformat(
         timespec="milliseconds"

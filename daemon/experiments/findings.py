@@ -1,11 +1,4 @@
-"""Findings: the arms of all lanes merged, compared and put into words. Pure.
-
-The effect of an experiment over time: day by day, and up to the end of each day.
-
-What decisions read is the cumulative difference with its confidence sequence, which is valid at all
-days together. The interval of a day is valid for this day alone: of many days, some leave out 0 by
-chance.
-"""
+"""Findings: the arms of all lanes merged, compared and put into words, in all and by day. Pure."""
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -20,7 +13,6 @@ from relevanced.metrics import (
     Design,
     Metric,
     Sketch,
-    Undefined,
     UserBuckets,
     always_valid_p,
     crossover_count,
@@ -30,7 +22,7 @@ from relevanced.metrics import (
 )
 
 from .metric_findings import Checks, Compared, metric_findings, warnings_of
-from .strata import MetricComparison, Strata, compared_by_metric, compared_by_segment, metrics_of
+from .strata import MetricComparison, Strata, compare_metric, compare_segments, metrics_of
 from .tallies import (
     DAY_MS,
     IMPRESSION,
@@ -40,7 +32,7 @@ from .tallies import (
     Spec,
     Tallies,
     Tracking,
-    merge,
+    merge_tallies,
 )
 from .types import (
     DayEffect,
@@ -71,7 +63,7 @@ def findings(
         spec = tracking.spec(name)
         if spec is not None:
             tallies = [lane[name] for lane in lanes if name in lane]
-            found.append(_finding(merge(spec, tallies), metrics, as_of_ms))
+            found.append(_finding(merge_tallies(spec, tallies), metrics, as_of_ms))
     return Findings(as_of, tuple(found))
 
 
@@ -96,13 +88,13 @@ class FindingsCache:
         identity shows whether they are the same.
         """
         same = len(lanes) == len(self._lanes) and all(map(is_, lanes, self._lanes))
-        if self._findings is None or not same or self._has_ended_one(as_of_ms):
+        if self._findings is None or not same or self._has_one_ended(as_of_ms):
             self._findings = findings(lanes, self._tracking, self._metrics, as_of_ms, as_of)
             self._lanes, self._at_ms = lanes, as_of_ms or 0
         return msgspec.structs.replace(self._findings, as_of=as_of)
 
-    def _has_ended_one(self, as_of_ms: int | None) -> bool:
-        """Whether an experiment has ended since: by time alone, without any change of tallies."""
+    def _has_one_ended(self, as_of_ms: int | None) -> bool:
+        """By time alone, without any change of tallies."""
         if as_of_ms is None or self._tracking is None:
             return False
         ends = [spec.end_ms for spec in self._tracking.declared.values()]
@@ -114,7 +106,17 @@ def _finding(experiment: MergedTallies, metrics: Sequence[Metric], as_of_ms: int
     sketches = {variant: Sketch(arm.users) for variant, arm in arms.items()}
     crossover = 0.0 if spec.unit == IMPRESSION else crossover_count([*sketches.values()]).value
     srm = sample_ratio(spec, sketches)
-    compared = _compared(experiment, metrics)
+    # The control itself and interleaved lists are compared with nothing.
+    treated = [v for v in experiment.arms if v not in (experiment.control, INTERLEAVED)]
+    compared = Compared(
+        {variant: compare_variant(experiment, variant, metrics) for variant in treated},
+        {variant: _compare_by_segment(experiment, variant, metrics) for variant in treated},
+    )
+    undefined = frozenset(
+        comparison.all_lists.undefined
+        for by_metric in compared.variants.values()
+        for comparison in by_metric.values()
+    )
     variants = tuple(
         Variant(
             variant,
@@ -124,7 +126,7 @@ def _finding(experiment: MergedTallies, metrics: Sequence[Metric], as_of_ms: int
         )
         for variant, arm in arms.items()
     )
-    checks = Checks(srm, sum(v.users for v in variants), crossover, _undefined(compared))
+    checks = Checks(srm, sum(v.users for v in variants), crossover, undefined)
     finding = Finding(
         experiment=spec.name,
         control=experiment.control,
@@ -144,28 +146,11 @@ def _finding(experiment: MergedTallies, metrics: Sequence[Metric], as_of_ms: int
     return withheld(finding) if mismatched(srm) else finding
 
 
-def _compared(experiment: MergedTallies, metrics: Sequence[Metric]) -> Compared:
-    """Every variant against the control, without the control itself and interleaved lists."""
-    treated = [v for v in experiment.arms if v not in (experiment.control, INTERLEAVED)]
-    return Compared(
-        {variant: compare(experiment, variant, metrics) for variant in treated},
-        {variant: _by_segment(experiment, variant, metrics) for variant in treated},
-    )
-
-
-def _undefined(compared: Compared) -> frozenset[Undefined | None]:
-    return frozenset(
-        comparison.all_lists.undefined
-        for by_metric in compared.variants.values()
-        for comparison in by_metric.values()
-    )
-
-
-def _by_segment(
+def _compare_by_segment(
     experiment: MergedTallies, variant: str, metrics: Sequence[Metric]
 ) -> dict[str, Strata]:
     spec = experiment.spec
-    return compared_by_segment(
+    return compare_segments(
         _control_arm(experiment),
         experiment.arms[variant],
         spec,
@@ -219,7 +204,7 @@ def sample_ratio(spec: Spec, sketches: Mapping[str, Sketch]) -> SampleRatio | No
     return SampleRatio(log_evalue, always_valid_p(log_evalue))
 
 
-def compare(
+def compare_variant(
     experiment: MergedTallies, variant: str, metrics: Sequence[Metric]
 ) -> dict[str, MetricComparison]:
     """Metric → comparison of the variant with the control."""
@@ -227,7 +212,7 @@ def compare(
     arms = _control_arm(experiment), experiment.arms[variant]
     design = Design(planned_for_two(spec, experiment.control, variant))
     return {
-        metric.name: compared_by_metric(arms, spec, metric, design)
+        metric.name: compare_metric(arms, spec, metric, design)
         for metric in metrics_of(spec, metrics)
     }
 
@@ -241,17 +226,20 @@ def planned_for_two(spec: Spec, control: str, variant: str) -> int:
     return max(1, round(spec.planned_impressions * share))
 
 
-CAUTION: Final = (
+# Decisions read the cumulative difference with its confidence sequence, which is valid at all days
+# together. The interval of a day is valid for this day alone.
+DAYS_CAUTION: Final = (
     "Decide by what is so far: its intervals hold at all looks together. That of a day describes"
     " this day alone; among many days, some leave out 0 by chance."
 )
 
 
-def days_of(spec: Spec, lanes: Sequence[Tallies]) -> list[int]:
+def known_days(spec: Spec, lanes: Sequence[Tallies]) -> list[int]:
     """The starts in ms of the UTC days of which the end is known in all lanes, ascending: those
     with impressions, without the days before `first_known`."""
-    counted = _counted(spec, lanes)
-    days = {day for one in counted for day in (*one.ends, one.open_day_ms)}
+    days = {
+        day for tallies in _under_spec(spec, lanes) for day in (*tallies.ends, tallies.open_day_ms)
+    }
     first = first_known(spec, lanes)
     return sorted(day for day in days if first is None or day >= first)
 
@@ -260,14 +248,14 @@ def first_known(spec: Spec, lanes: Sequence[Tallies]) -> int | None:
     """The start of the first day of which all lanes know the end, but not what it added; None where
     all of them have all days."""
     firsts = (
-        min(one.ends, default=one.open_day_ms)
-        for one in _counted(spec, lanes)
-        if not one.has_all_days
+        min(tallies.ends, default=tallies.open_day_ms)
+        for tallies in _under_spec(spec, lanes)
+        if not tallies.has_all_days
     )
     return max(firsts, default=None)
 
 
-def by_day(
+def effects_by_day(
     spec: Spec,
     lanes: Sequence[Tallies],
     metrics: Sequence[Metric],
@@ -275,18 +263,20 @@ def by_day(
 ) -> tuple[DayEffect, ...]:
     """Each day, variant and metric, over the tallies of all lanes, and without the days that start
     at `excluded`: they have no rows, and what is cumulative does not contain them."""
-    days, first = days_of(spec, lanes), first_known(spec, lanes)
-    last = merge(spec, _counted(spec, lanes))
+    days, first = known_days(spec, lanes), first_known(spec, lanes)
+    last = merge_tallies(spec, _under_spec(spec, lanes))
     found: list[DayEffect] = []
-    before = left_out = _known(merge(spec, ()), last)
+    before = left_out = _with_last_arms(merge_tallies(spec, ()), last)
     for day_ms in days:
         until = _at_end_of(day_ms, spec, lanes, last)
-        added = _added(before, until)
+        added = _counted_between(before, until)
         if day_ms in excluded:
-            left_out = _added(_negative(added), left_out)
+            left_out = _counted_between(_negative(added), left_out)
         else:
-            so_far = _added(left_out, until)
-            found.extend(_of_day(day_ms, None if day_ms == first else added, so_far, metrics))
+            so_far = _counted_between(left_out, until)
+            found.extend(
+                _effects_of_day(day_ms, None if day_ms == first else added, so_far, metrics)
+            )
         before = until
     return tuple(found)
 
@@ -296,13 +286,13 @@ def left_out_arms(
 ) -> dict[str, Arm]:
     """What the excluded days added to each arm, without users. The day before each of them must be
     known, unless it is the first of all."""
-    last = merge(spec, _counted(spec, lanes))
-    nothing = before = _known(merge(spec, ()), last)
+    last = merge_tallies(spec, _under_spec(spec, lanes))
+    nothing = before = _with_last_arms(merge_tallies(spec, ()), last)
     found = nothing
-    for day_ms in days_of(spec, lanes):
+    for day_ms in known_days(spec, lanes):
         until = _at_end_of(day_ms, spec, lanes, last)
         if day_ms in excluded:
-            found = _added(_negative(_added(before, until)), found)
+            found = _counted_between(_negative(_counted_between(before, until)), found)
         before = until
     return dict(found.arms)
 
@@ -316,26 +306,26 @@ def day_name(day_ms: int) -> str:
     return (date(1970, 1, 1) + timedelta(days=day_ms // DAY_MS)).isoformat()
 
 
-def _counted(spec: Spec, lanes: Sequence[Tallies]) -> list[Tallies]:
-    return [one for one in lanes if one.digest == spec.digest and one.last_ms]
+def _under_spec(spec: Spec, lanes: Sequence[Tallies]) -> list[Tallies]:
+    """The tallies that were counted under this spec, of lanes with impressions."""
+    return [tallies for tallies in lanes if tallies.digest == spec.digest and tallies.last_ms]
 
 
 def _at_end_of(
     day_ms: int, spec: Spec, lanes: Sequence[Tallies], last: MergedTallies
 ) -> MergedTallies:
-    ends = [
-        Tallies(one.digest, {name: _counts(arm) for name, arm in one.at_end_of(day_ms).items()})
-        for one in _counted(spec, lanes)
-    ]
-    return _known(merge(spec, ends), last)
+    ends = []
+    for tallies in _under_spec(spec, lanes):
+        # Days have neither users nor segments.
+        arms = {
+            name: Arm(arm.tallies, arm.without_unit, arm.credits)
+            for name, arm in tallies.at_end_of(day_ms).items()
+        }
+        ends.append(Tallies(tallies.digest, arms))
+    return _with_last_arms(merge_tallies(spec, ends), last)
 
 
-def _counts(arm: Arm) -> Arm:
-    """The arm without users and segments, which days do not have."""
-    return Arm(arm.tallies, arm.without_unit, arm.credits)
-
-
-def _known(experiment: MergedTallies, last: MergedTallies) -> MergedTallies:
+def _with_last_arms(experiment: MergedTallies, last: MergedTallies) -> MergedTallies:
     """The experiment with the control and all the variants that it has at last."""
     arms = {
         variant: experiment.arms.get(variant) or Arm(np.zeros_like(arm.tallies))
@@ -344,8 +334,7 @@ def _known(experiment: MergedTallies, last: MergedTallies) -> MergedTallies:
     return MergedTallies(experiment.spec, last.control, arms)
 
 
-def _added(before: MergedTallies, until: MergedTallies) -> MergedTallies:
-    """What was counted in between."""
+def _counted_between(before: MergedTallies, until: MergedTallies) -> MergedTallies:
     arms = {
         variant: Arm(
             arm.tallies - before.arms[variant].tallies,
@@ -361,20 +350,20 @@ def _negative(experiment: MergedTallies) -> MergedTallies:
     return MergedTallies(experiment.spec, experiment.control, arms)
 
 
-def _of_day(
+def _effects_of_day(
     day_ms: int, added: MergedTallies | None, until: MergedTallies, metrics: Sequence[Metric]
 ) -> Iterator[DayEffect]:
     for variant in until.arms:
         if variant not in (until.control, INTERLEAVED):
-            of_day = {} if added is None else compare(added, variant, metrics)
-            for metric, comparison in compare(until, variant, metrics).items():
-                yield _effect(day_name(day_ms), variant, metric, of_day.get(metric), comparison)
+            of_day = {} if added is None else compare_variant(added, variant, metrics)
+            for metric, comparison in compare_variant(until, variant, metrics).items():
+                yield _day_effect(day_name(day_ms), variant, metric, of_day.get(metric), comparison)
 
 
-def _effect(
+def _day_effect(
     day: str, variant: str, metric: str, of_day: MetricComparison | None, so_far: MetricComparison
 ) -> DayEffect:
-    one = None if of_day is None else of_day.all_lists.absolute
+    day_alone = None if of_day is None else of_day.all_lists.absolute
     all_days = so_far.all_lists.absolute
     return DayEffect(
         day=day,
@@ -382,9 +371,9 @@ def _effect(
         metric=metric,
         day_control_impressions=None if of_day is None else of_day.impressions[0],
         day_impressions=None if of_day is None else of_day.impressions[1],
-        day_difference=None if one is None else finite_or_none(one.estimate.value),
-        day_lower=None if one is None else finite_or_none(one.interval.lower),
-        day_upper=None if one is None else finite_or_none(one.interval.upper),
+        day_difference=None if day_alone is None else finite_or_none(day_alone.estimate.value),
+        day_lower=None if day_alone is None else finite_or_none(day_alone.interval.lower),
+        day_upper=None if day_alone is None else finite_or_none(day_alone.interval.upper),
         control_impressions=so_far.impressions[0],
         impressions=so_far.impressions[1],
         difference=finite_or_none(all_days.estimate.value),

@@ -1,12 +1,4 @@
-"""Comparisons by metric as findings: numbers that JSON can represent, and words. Pure.
-
-All comparisons of one experiment, and which of them hold up among all.
-
-Among many comparisons some differ by chance. A verdict answers one question as if it were the only
-one; a discovery holds up among all of them (e-BH, which needs no independence between them).
-
-Findings of an experiment in sentences for people.
-"""
+"""Comparisons by metric as findings: numbers that JSON can represent, and words. Pure."""
 
 import json
 import re
@@ -28,7 +20,7 @@ from relevanced.metrics import (
     scored,
 )
 
-from .strata import MetricComparison, Strata, all_lists_of, buckets_of, metrics_of
+from .strata import MetricComparison, Strata, all_lists_buckets, buckets_of, metrics_of
 from .tallies import CONTROLS, INTERLEAVED, MergedTallies, Role, units_of
 from .types import (
     DefinedLists,
@@ -45,7 +37,12 @@ Key = TypeVar("Key", bound=tuple[str, ...])
 
 @dataclass(frozen=True)
 class Compared:
-    """Every variant against the control: variant → metric → comparison."""
+    """Every variant against the control: variant → metric → comparison.
+
+    Among many comparisons some differ by chance. A verdict answers one question as if it were the
+    only one; a discovery holds up among all of them (e-BH, which needs no independence between
+    them).
+    """
 
     variants: Mapping[str, Mapping[str, MetricComparison]]
     by_segment: Mapping[str, Mapping[str, Strata]]
@@ -54,7 +51,7 @@ class Compared:
     @cached_property
     def discovered(self) -> Mapping[tuple[str, str], bool]:
         """(variant, metric) → whether it is a discovery among all of them."""
-        return among_all(
+        return discovered_among(
             {
                 (variant, metric): comparison.log_evalue
                 for variant, by_metric in self.variants.items()
@@ -65,7 +62,7 @@ class Compared:
     @cached_property
     def discovered_segments(self) -> Mapping[tuple[str, str, str], bool]:
         """(variant, metric, segment) → whether it is a discovery among all of them."""
-        return among_all(
+        return discovered_among(
             {
                 (variant, metric, segment): comparison.absolute.log_evalue
                 for variant, by_metric in self.by_segment.items()
@@ -75,7 +72,7 @@ class Compared:
         )
 
 
-def stratified(compared: Compared, variant: str, metric: str) -> Stratified | None:
+def stratified_finding(compared: Compared, variant: str, metric: str) -> Stratified | None:
     """The comparison by segments; None where the experiment has no strata."""
     strata = compared.by_segment[variant].get(metric)
     if strata is None:
@@ -101,7 +98,7 @@ def stratified(compared: Compared, variant: str, metric: str) -> Stratified | No
     )
 
 
-def among_all(log_evalues: Mapping[Key, float]) -> dict[Key, bool]:
+def discovered_among(log_evalues: Mapping[Key, float]) -> dict[Key, bool]:
     """Key → whether its evidence is a discovery among all of these."""
     found = discoveries(np.array([*log_evalues.values()])).tolist()
     return dict(zip(log_evalues, found, strict=True))
@@ -139,7 +136,7 @@ class Checks:
     """Why comparisons have no result; None for those that have one."""
 
 
-def in_words(comparison: ArmComparison, setting: ExperimentSetting) -> str:
+def verdict_words(comparison: ArmComparison, setting: ExperimentSetting) -> str:
     """The verdict, and how much traffic is missing for one."""
     if comparison.undefined is not None:
         return f"no statement: {_reason(comparison.undefined, setting)}"
@@ -154,7 +151,9 @@ def in_words(comparison: ArmComparison, setting: ExperimentSetting) -> str:
             "not distinguishable yet, and at this difference"
             " not with ten times the planned impressions either"
         )
-    return f"not distinguishable yet: at this difference about {rounded(more)} more impressions"
+    return (
+        f"not distinguishable yet: at this difference about {rounded_count(more)} more impressions"
+    )
 
 
 def _reason(undefined: Undefined, setting: ExperimentSetting) -> str:
@@ -171,7 +170,7 @@ def _reason(undefined: Undefined, setting: ExperimentSetting) -> str:
     return undefined
 
 
-def rounded(count: float) -> str:
+def rounded_count(count: float) -> str:
     """A number of impressions to two digits, which is as precise as the estimate is."""
     digits = max(0, len(str(int(count))) - 2)
     return f"{round(int(count), -digits):,}"
@@ -226,7 +225,6 @@ def warnings_of(experiment: MergedTallies, checks: Checks) -> Iterator[str]:
 
 
 def _without_control(experiment: MergedTallies) -> str:
-    """That there is nothing to compare with, and how to say what the control is."""
     spec = experiment.spec
     others = sorted(set(experiment.arms) - {INTERLEAVED, experiment.control})
     name = spec.name if BARE.fullmatch(spec.name) else json.dumps(spec.name, ensure_ascii=False)
@@ -259,7 +257,7 @@ def metric_findings(
         msgspec.structs.replace(
             _finding(name, spec.role(name), comparison, setting),
             discovery=compared.discovered[variant, name],
-            stratified=stratified(compared, variant, name),
+            stratified=stratified_finding(compared, variant, name),
         )
         for name, comparison in compared.variants[variant].items()
     )
@@ -274,7 +272,7 @@ def _means(
         MetricFinding(
             metric.name,
             spec.role(metric.name),
-            finite_or_none(float(mean(all_lists_of(tallies, spec, metric)))),
+            finite_or_none(float(mean(all_lists_buckets(tallies, spec, metric)))),
             scored=int(scored(buckets_of(tallies, spec, metric))),
             words=words,
         )
@@ -313,7 +311,7 @@ def _finding(
         design_effect=finite_or_none(all_lists.design_effect),
         further_impressions=finite_or_none(absolute.further_impressions),
         verdict=absolute.verdict,
-        words=in_words(all_lists, setting),
+        words=verdict_words(all_lists, setting),
         defined=_defined_lists(comparison),
     )
 

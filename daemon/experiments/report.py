@@ -1,7 +1,7 @@
 """The finding of an experiment as a report: warnings first, then a table per variant. Pure."""
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from .findings import CAUTION
+from .findings import DAYS_CAUTION
 from .tallies import IMPRESSION, INTERLEAVED, units_of
 from .types import (
     DayEffect,
@@ -36,7 +36,7 @@ def render_report(finding: Finding, as_of: str | None, output: str) -> str:
     alone."""
     if output == "json":
         return msgspec.json.format(msgspec.json.encode(Findings(as_of, (finding,)))).decode() + "\n"
-    return to_table(finding, as_of)
+    return report_table(finding, as_of)
 
 
 def render_days(found: OverTime, output: str) -> str:
@@ -47,39 +47,37 @@ def render_days(found: OverTime, output: str) -> str:
     lines = [f"{found.experiment}: as of {found.as_of or '(no time yet)'}"]
     lines += [f"WARNING {warning}" for warning in found.warnings]
     lines = [_visible(line) for line in lines]
-    lines += [] if found.excluded is None else _excluded(found.excluded)
-    console = Console(file=io.StringIO(), width=_UNBOUNDED, force_terminal=False)
-    with console.capture() as capture:
-        console.print(_days(found.days))
-    lines += [line.rstrip() for line in capture.get().split("\n")]
-    return "\n".join(lines).rstrip() + "\n"
+    lines += [] if found.excluded is None else _excluded_lines(found.excluded)
+    return _printed([*lines, _days_table(found.days)])
 
 
-def to_table(finding: Finding, as_of: str | None) -> str:
+def report_table(finding: Finding, as_of: str | None) -> str:
     """The whole report as text."""
+    parts: list[str | Table] = [*_head_lines(finding, as_of)]
+    for variant in finding.variants:
+        if variant.variant not in (finding.control, INTERLEAVED):
+            parts.append(_variant_table(finding, variant))
+            parts += [*_defined_lines(finding, variant), *_stratified_lines(finding, variant)]
+    if finding.by_day:
+        parts += ["", _days_table(finding.by_day)]
+    if finding.interleaving is not None:
+        parts.append(_interleaved_line(finding.interleaving))
+    parts += _discovery_lines(finding)
+    if finding.variants:
+        parts.append(_how_to_read(finding))
+    return _printed(parts)
+
+
+def _printed(parts: Iterable[str | Table]) -> str:
     console = Console(file=io.StringIO(), width=_UNBOUNDED, force_terminal=False)
     with console.capture() as capture:
-        for line in _head(finding, as_of):
-            console.print(line, markup=False, highlight=False)
-        for variant in finding.variants:
-            if variant.variant not in (finding.control, INTERLEAVED):
-                console.print(_table(finding, variant))
-                for line in (*_defined(finding, variant), *_stratified(finding, variant)):
-                    console.print(line, markup=False, highlight=False)
-        if finding.by_day:
-            console.print()
-            console.print(_days(finding.by_day))
-        if finding.interleaving is not None:
-            console.print(_interleaved(finding.interleaving), markup=False, highlight=False)
-        for line in _discoveries(finding):
-            console.print(line, markup=False, highlight=False)
-        if finding.variants:
-            console.print(_reading(finding), markup=False, highlight=False)
+        for part in parts:
+            console.print(Text(part) if isinstance(part, str) else part)
     lines = [line.rstrip() for line in capture.get().split("\n")]
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _head(finding: Finding, as_of: str | None) -> Iterator[str]:
+def _head_lines(finding: Finding, as_of: str | None) -> Iterator[str]:
     share = 100 * finding.impressions / finding.planned_impressions
     planned = f"{share:.0f} % of the {finding.planned_impressions:,} planned"
     yield _visible(f"{finding.experiment}: {finding.status}, as of {as_of or '(no time yet)'}")
@@ -87,23 +85,24 @@ def _head(finding: Finding, as_of: str | None) -> Iterator[str]:
     for warning in finding.warnings:
         yield _visible(f"WARNING {warning}")
     if isinstance(finding.excluded, Excluded):
-        yield from _excluded(finding.excluded)
+        yield from _excluded_lines(finding.excluded)
+    # Never "impressions", which are counted beside them.
+    units = "units" if finding.unit == IMPRESSION else units_of(finding.unit)
     for variant in finding.variants:
         role = " (control)" if variant.variant == finding.control else ""
-        counts = f"{variant.impressions:,} impressions, {variant.users:,.0f} {_counted(finding)}"
+        counts = f"{variant.impressions:,} impressions, {variant.users:,.0f} {units}"
         yield _visible(f"  {variant.variant}{role}: {counts}")
 
 
-def _excluded(excluded: Excluded) -> Iterator[str]:
-    """What an exclusion left out, by variant, and what it must be for."""
-    lost = ", ".join(f"{one.variant} {one.impressions:,}" for one in excluded.variants)
+def _excluded_lines(excluded: Excluded) -> Iterator[str]:
+    lost = ", ".join(f"{arm.variant} {arm.impressions:,}" for arm in excluded.variants)
     yield _visible(f"{excluded.words}{f' ({lost})' if lost else ''}")
     if excluded.warning:
         yield _visible(f"WARNING {excluded.warning}")
     yield excluded.caution
 
 
-def _reading(finding: Finding) -> str:
+def _how_to_read(finding: Finding) -> str:
     metrics = [metric for variant in finding.variants for metric in variant.metrics]
     undefined = f"{ALL_LISTS} " if any(metric.defined for metric in metrics) else ""
     return (
@@ -113,8 +112,7 @@ def _reading(finding: Finding) -> str:
     )
 
 
-def _defined(finding: Finding, variant: Variant) -> Iterator[str]:
-    """The averages over defined lists alone, without verdicts."""
+def _defined_lines(finding: Finding, variant: Variant) -> Iterator[str]:
     for metric in variant.metrics:
         some = metric.defined
         if some is None:
@@ -143,7 +141,7 @@ def _share(share: float | None) -> str:
     return "none" if share is None else f"{100 * share:.1f} %"
 
 
-def _interleaved(lists: Interleaving) -> str:
+def _interleaved_line(lists: Interleaving) -> str:
     count = lists.wins + lists.ties + lists.losses
     interval = _interval(lists.lower, lists.upper, "{:+.4f}")
     return (
@@ -152,7 +150,7 @@ def _interleaved(lists: Interleaving) -> str:
     )
 
 
-def _stratified(finding: Finding, variant: Variant) -> Iterator[str]:
+def _stratified_lines(finding: Finding, variant: Variant) -> Iterator[str]:
     """The difference under a common mix of segments, for the primary metric and guardrails."""
     for metric in variant.metrics:
         common = metric.stratified
@@ -165,21 +163,21 @@ def _stratified(finding: Finding, variant: Variant) -> Iterator[str]:
             )
 
 
-def _discoveries(finding: Finding) -> Iterator[str]:
+def _discovery_lines(finding: Finding) -> Iterator[str]:
     """The discoveries, where there are several comparisons."""
     metrics = [(v.variant, m) for v in finding.variants for m in v.metrics]
     compared = [(f"{v} {m.metric}", m.discovery) for v, m in metrics if m.discovery is not None]
-    yield from _named("comparisons", compared)
+    yield from _named_discoveries("comparisons", compared)
     within = [
         (f"{variant} {metric.metric} in {segment.segment}", segment.discovery)
         for variant, metric in metrics
         if metric.stratified is not None
         for segment in metric.stratified.segments
     ]
-    yield from _named(f"comparisons within {finding.stratify_by}", within)
+    yield from _named_discoveries(f"comparisons within {finding.stratify_by}", within)
 
 
-def _named(what: str, compared: Sequence[tuple[str, bool]]) -> Iterator[str]:
+def _named_discoveries(what: str, compared: Sequence[tuple[str, bool]]) -> Iterator[str]:
     if len(compared) > 1:
         named = ", ".join(name for name, discovery in compared if discovery) or "none"
         yield _visible(
@@ -188,12 +186,7 @@ def _named(what: str, compared: Sequence[tuple[str, bool]]) -> Iterator[str]:
         )
 
 
-def _counted(finding: Finding) -> str:
-    """What the units are called: never "impressions", which are counted beside them."""
-    return "units" if finding.unit == IMPRESSION else units_of(finding.unit)
-
-
-def _table(finding: Finding, variant: Variant) -> Table:
+def _variant_table(finding: Finding, variant: Variant) -> Table:
     title = Text(_visible(f"{variant.variant} against {finding.control}"))
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD)
     table.add_column("metric", no_wrap=True)
@@ -201,15 +194,14 @@ def _table(finding: Finding, variant: Variant) -> Table:
         table.add_column(Text(_visible(name)), justify="right", no_wrap=True)
     table.add_column("verdict", no_wrap=True)
     for metric in variant.metrics:
-        table.add_row(*(Text(cell) for cell in _cells(metric)))
+        table.add_row(*(Text(cell) for cell in _metric_cells(metric)))
     return table
 
 
-def _days(rows: Sequence[DayEffect]) -> Table:
-    """The effect by day, and up to the end of each day."""
+def _days_table(rows: Sequence[DayEffect]) -> Table:
     table = Table(title=Text("by day (UTC)"), title_justify="left", box=SIMPLE_HEAD)
     sums = any(row.day_impressions is None for row in rows)
-    table.caption, table.caption_justify = Text(CAUTION + EARLIER * sums), "left"
+    table.caption, table.caption_justify = Text(DAYS_CAUTION + EARLIER * sums), "left"
     for name in ("day", "variant", "metric"):
         table.add_column(name, no_wrap=True)
     for name in ("that day", "interval", "impressions", "so far", "interval", "impressions"):
@@ -232,7 +224,7 @@ def _of_both(control: int | None, variant: int | None) -> str:
     return "–" if control is None or variant is None else f"{control:,} / {variant:,}"
 
 
-def _cells(metric: MetricFinding) -> tuple[str, ...]:
+def _metric_cells(metric: MetricFinding) -> tuple[str, ...]:
     name = metric.metric if metric.role == "secondary" else f"{metric.metric} ({metric.role})"
     return (
         name,
@@ -240,18 +232,13 @@ def _cells(metric: MetricFinding) -> tuple[str, ...]:
         _number(metric.mean, "{:.4f}"),
         _number(metric.difference, "{:+.4f}"),
         _interval(metric.lower, metric.upper, "{:+.4f}"),
-        _relative(metric),
-        _scored(metric),
+        _relative_text(metric),
+        f"{metric.control_scored or 0:,} / {metric.scored:,}",
         metric.words,
     )
 
 
-def _scored(metric: MetricFinding) -> str:
-    """Impressions for which the metric is defined, of control and variant."""
-    return f"{metric.control_scored or 0:,} / {metric.scored:,}"
-
-
-def _relative(metric: MetricFinding) -> str:
+def _relative_text(metric: MetricFinding) -> str:
     if metric.relative_difference is None:
         return metric.relative_words
     lower, upper = (

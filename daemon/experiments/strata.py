@@ -1,10 +1,5 @@
-"""Comparisons within each segment, and under a common mix of segments. Pure.
-
-The mean of an arm can differ although no segment does, when the arms got different traffic: with
-the segments weighted by the traffic of both arms together (post-stratification) that part of the
-difference goes away.
-
-One variant against the control, metric by metric.
+"""One variant against the control, metric by metric: as a whole, within each segment, and under a
+common mix of segments. Pure.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,7 +29,12 @@ from .tallies import Arm, Spec
 
 @dataclass(frozen=True)
 class Strata:
-    """One metric of a variant against the control."""
+    """One metric of a variant against the control, by segment.
+
+    The mean of an arm can differ although no segment does, when the arms got different traffic:
+    with the segments weighted by the traffic of both arms together (post-stratification) that part
+    of the difference goes away.
+    """
 
     together: Statement
     """The difference with the segments weighted by the traffic of both arms together."""
@@ -50,7 +50,7 @@ def buckets_of(tallies: Integers, spec: Spec, metric: Metric) -> UserBuckets:
     return UserBuckets(counts, sums, squares, metric.unit)
 
 
-def all_lists_of(tallies: Integers, spec: Spec, metric: Metric) -> UserBuckets:
+def all_lists_buckets(tallies: Integers, spec: Spec, metric: Metric) -> UserBuckets:
     """The same, with the lists for which the metric is undefined counted as its worst value."""
     worst = worst_value(metric)
     if worst is None:
@@ -58,7 +58,7 @@ def all_lists_of(tallies: Integers, spec: Spec, metric: Metric) -> UserBuckets:
     return over_all(buckets_of(tallies, spec, metric), tallies[..., 0], worst)
 
 
-def compared_by_segment(
+def compare_segments(
     control: Arm, treatment: Arm, spec: Spec, metrics: Sequence[Metric], design: Design
 ) -> dict[str, Strata]:
     """Metric → its strata; empty where the experiment is not stratified or has no traffic yet."""
@@ -77,7 +77,7 @@ def _strata(
     arms: Sequence[Integers], segments: Sequence[str], spec: Spec, metric: Metric, design: Design
 ) -> Strata:
     impressions = np.sum([arm[:, :, 0].sum(axis=1) for arm in arms], axis=0).tolist()
-    control, treatment = (all_lists_of(arm, spec, metric) for arm in arms)
+    control, treatment = (all_lists_buckets(arm, spec, metric) for arm in arms)
     lowest = metric.entry.range[0]
     rows = compare_rows(
         control, treatment, design, metric.direction, impressions=impressions, lowest=lowest
@@ -113,7 +113,7 @@ def metrics_of(spec: Spec, metrics: Sequence[Metric]) -> list[Metric]:
     return [by_name[name] for name in spec.metrics]
 
 
-def compared_by_metric(
+def compare_metric(
     arms: tuple[Arm, Arm], spec: Spec, metric: Metric, design: Design
 ) -> MetricComparison:
     """Control and variant compared by one metric."""
@@ -122,8 +122,8 @@ def compared_by_metric(
     impressions = int(counts[0].sum()), int(counts[1].sum())
     some = buckets_of(control, spec, metric), buckets_of(treatment, spec, metric)
     compared = compare_arms(
-        all_lists_of(control, spec, metric),
-        all_lists_of(treatment, spec, metric),
+        all_lists_buckets(control, spec, metric),
+        all_lists_buckets(treatment, spec, metric),
         design,
         metric.direction,
         impressions=sum(impressions),

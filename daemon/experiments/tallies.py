@@ -1,12 +1,8 @@
-"""The tallies of the experiments of a lane: for each arm 64 buckets of counters, and its users.
-Pure.
+"""The tallies of experiments, of one lane and of all: for each arm 64 buckets of counters, and its
+users. Pure.
 
 Users fall into buckets by their hash, so that the variance of an arm is that between buckets of
 users: impressions of one user are alike and must not count as independent.
-
-Experiments as configured: variants, metrics, and the unit that is assigned to them.
-
-One experiment over all lanes: the sum of their arms.
 """
 
 import hashlib
@@ -172,14 +168,11 @@ class Experiments:
             }
             self.ended.add((name, ended_ms))
             while len(tallies.ends) > DAYS_KEPT:
-                self._drop_first_day(name, tallies)
+                first = next(iter(tallies.ends))
+                del tallies.ends[first]
+                self.dropped_days.add((name, first))
         tallies.began_ms = tallies.began_ms or (0 if tallies.last_ms else pane_ms)
         tallies.last_ms = max(tallies.last_ms, pane_ms)
-
-    def _drop_first_day(self, name: str, tallies: Tallies) -> None:
-        first = next(iter(tallies.ends))
-        del tallies.ends[first]
-        self.dropped_days.add((name, first))
 
 
 Role: TypeAlias = Literal["primary", "secondary", "guardrail"]
@@ -274,7 +267,7 @@ class Tracking:
     discovered: Spec
     """The spec of those, without a name."""
     excluded: tuple[tuple[int, int], ...] = ()
-    """Stretches of time, as of `exclusion.joined`, whose impressions are left out."""
+    """Stretches of time, as of `joined_stretches`, whose impressions are left out."""
 
     @cached_property
     def units(self) -> tuple[str, ...]:
@@ -335,7 +328,7 @@ class MergedTallies:
         return 0 if arm is None else arm.without_unit
 
 
-def merge(spec: Spec, tallies: Sequence[Tallies]) -> MergedTallies:
+def merge_tallies(spec: Spec, tallies: Sequence[Tallies]) -> MergedTallies:
     """The sum of the lanes' arms, without those that were counted under another configuration.
 
     The control of an undeclared experiment is the first of `CONTROLS` that has an arm.

@@ -1,7 +1,4 @@
-"""Findings as the API, reports and Prometheus show them. Pure.
-
-Verdicts withheld: with users assigned otherwise than planned, no difference counts.
-"""
+"""Findings as the API, reports and Prometheus show them. Pure."""
 
 import math
 from typing import Final
@@ -238,7 +235,7 @@ class Findings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     experiments: tuple[Finding, ...] = ()
 
 
-NOTHING: Final = Findings(None)
+NO_FINDINGS: Final = Findings(None)
 
 
 def finite_or_none(value: float) -> float | None:
@@ -255,39 +252,28 @@ def mismatched(srm: SampleRatio | None) -> bool:
 
 
 def withheld(finding: Finding) -> Finding:
-    """The same finding without any verdict or discovery. Numbers stay: they help to find the
-    cause."""
+    """The same finding without any verdict or discovery: with users assigned otherwise than
+    planned, no difference counts. Numbers stay: they help to find the cause."""
     lists = finding.interleaving
-    return msgspec.structs.replace(
-        finding,
-        variants=tuple(map(_variant, finding.variants)),
-        interleaving=None if lists is None else _interleaving(lists),
+    if lists is not None:
+        lists = msgspec.structs.replace(lists, verdict="undecided")
+    variants = (
+        msgspec.structs.replace(variant, metrics=tuple(map(_withheld_metric, variant.metrics)))
+        for variant in finding.variants
     )
+    return msgspec.structs.replace(finding, variants=tuple(variants), interleaving=lists)
 
 
-def _variant(variant: Variant) -> Variant:
-    return msgspec.structs.replace(variant, metrics=tuple(map(_metric, variant.metrics)))
-
-
-def _metric(metric: MetricFinding) -> MetricFinding:
+def _withheld_metric(metric: MetricFinding) -> MetricFinding:
     if metric.difference is None:
         return metric
+    common = metric.stratified
+    if common is not None:
+        segments = (
+            msgspec.structs.replace(segment, verdict="undecided", discovery=False)
+            for segment in common.segments
+        )
+        common = msgspec.structs.replace(common, segments=tuple(segments))
     return msgspec.structs.replace(
-        metric,
-        verdict="undecided",
-        discovery=None,
-        words=WITHHELD,
-        stratified=None if metric.stratified is None else _stratified(metric.stratified),
+        metric, verdict="undecided", discovery=None, words=WITHHELD, stratified=common
     )
-
-
-def _stratified(common: Stratified) -> Stratified:
-    segments = (
-        msgspec.structs.replace(segment, verdict="undecided", discovery=False)
-        for segment in common.segments
-    )
-    return msgspec.structs.replace(common, segments=tuple(segments))
-
-
-def _interleaving(lists: Interleaving) -> Interleaving:
-    return msgspec.structs.replace(lists, verdict="undecided")

@@ -23,7 +23,7 @@ from relevanced.metrics import WeightSums, clipped_share, effective_sample_size
 
 from ..changes import Marker, newest
 from ..events import DROP_REASONS, REJECTION_REASONS, SKIP_REASONS
-from ..experiments import NOTHING, Findings
+from ..experiments import NO_FINDINGS, Findings
 from ..judgements import start_text
 from ..lane import FEEDBACK_OUTCOMES, IMPRESSION_OUTCOMES, Rows, topic_and_reason
 from ..plan import WEIGHT_UNIT, Plan, Surfaces
@@ -155,7 +155,7 @@ def render_grading(scores: MeasureScores) -> Exposition:
 
 
 def render_traffic(
-    snapshot: Snapshot, counters: Counters, plan: Plan, experiments: Findings = NOTHING
+    snapshot: Snapshot, counters: Counters, plan: Plan, experiments: Findings = NO_FINDINGS
 ) -> Exposition:
     """Both texts of what a snapshot says beside its windows. A family without a sample is left
     out."""

@@ -26,7 +26,7 @@ from typing import Final
 import msgspec
 
 from ..changes import DEFAULTS, ChangeSettings, Fall, Marker, ordered
-from ..experiments import NOTHING, Findings, FindingsCache
+from ..experiments import NO_FINDINGS, Findings, FindingsCache
 from ..plan import Plan
 from ..storage import StoredPast
 from ..views import (
@@ -59,7 +59,7 @@ class Reading:
 
     scores: tuple[MeasureScores, ...]
     """Those of clicks first."""
-    experiments: Findings = NOTHING
+    experiments: Findings = NO_FINDINGS
     change_settings: ChangeSettings = DEFAULTS
     """With the design effect that is used, measured or set."""
     markers: tuple[Marker, ...] = ()

@@ -32,7 +32,7 @@ from ..experiments import (
     Spec,
     Tallies,
     Tracking,
-    within,
+    within_stretches,
 )
 from ..panes import HOUR_MS
 from ..plan import OTHER, Plan
@@ -118,7 +118,7 @@ def settle_pane(lane: Lane, start_ms: int) -> None:
     if not in_experiment.any():
         return
     if tracking.excluded:
-        excluded = within(lane.open.times_ms.at(index), tracking.excluded)
+        excluded = within_stretches(lane.open.times_ms.at(index), tracking.excluded)
         left_out = index[in_experiment & excluded], assignments[in_experiment & excluded]
         leave_out(lane, start_ms, *left_out, _variants_of(lane, left_out[1]))
         in_experiment &= ~excluded

@@ -7,7 +7,7 @@ from typing import Protocol
 from rich.progress import Progress
 
 from ..config import Config
-from ..experiments import Stretch, joined
+from ..experiments import Stretch, joined_stretches
 from ..lane import Lane
 from ..plan import Plan
 from ..worker import configure_allocator
@@ -79,7 +79,7 @@ def replayed(
     if looks is None:
         plan = _plan_without_looks(plan, every_ms, is_judged=judged is not None)
     if excluded and plan.tracking is not None:
-        tracking = replace(plan.tracking, excluded=joined(excluded))
+        tracking = replace(plan.tracking, excluded=joined_stretches(excluded))
         plan = replace(plan, tracking=tracking)
     if judged is None:
         plan = replace(plan, judged=None)

@@ -18,7 +18,7 @@ from ..experiments import (
     DayEffect,
     Finding,
     Findings,
-    by_day,
+    effects_by_day,
     excluded_of,
     nothing_left,
     render_report,
@@ -275,7 +275,11 @@ def with_days(findings: Findings, experiment: str, rows: tuple[DayEffect, ...]) 
     return Findings(
         findings.as_of,
         tuple(
-            msgspec.structs.replace(one, by_day=rows) if one.experiment == experiment else one
+            (
+                msgspec.structs.replace(one, effects_by_day=rows)
+                if one.experiment == experiment
+                else one
+            )
             for one in findings.experiments
         ),
     )
@@ -292,7 +296,7 @@ def days_of(lane: Lane, experiment: str) -> tuple[DayEffect, ...]:
     spec = None if tracking is None else tracking.spec(experiment)
     if spec is None or tallies is None:
         return ()
-    return by_day(spec, [tallies], lane.plan.metrics)
+    return effects_by_day(spec, [tallies], lane.plan.metrics)
 
 
 class NothingLeft(Exception):

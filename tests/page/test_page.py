@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from relevanced.daemon.experiments import Arm, Experiments, Tracking, by_day
+from relevanced.daemon.experiments import Arm, Experiments, Tracking, effects_by_day
 from relevanced.daemon.exporter import TAKEN_OVER, Condition, Reading, first_sights
 from relevanced.daemon.storage import blobs_of
 from relevanced.daemon.worker import silence_text
@@ -140,7 +140,7 @@ async def test_effects_by_day_open_on_request_and_stay_open(page: Page, story: R
     await page.value("document.querySelector('details.days summary').click()")
     rows = "[...document.querySelectorAll('details.days tbody tr')].map(row => row.innerText)"
     await page.until(f"{rows}.length === {DAYS}")
-    expected = by_day(ONE_METRIC, [lane], story.plan.metrics)
+    expected = effects_by_day(ONE_METRIC, [lane], story.plan.metrics)
     for row, shown in zip(expected, await page.value(rows), strict=True):
         assert shown.startswith(row.day) and f"{row.impressions:,}" in shown
         assert row.difference is not None and f"{abs(row.difference):.4f}"[1:] in shown

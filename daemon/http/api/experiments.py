@@ -11,8 +11,8 @@ from relevanced.metrics import Direction, Metric, Sketch, user_count, worst_valu
 
 from ...events import timestamp_text
 from ...experiments import (
-    CAUTION,
     DAY_MS,
+    DAYS_CAUTION,
     Arm,
     Excluded,
     MergedTallies,
@@ -22,18 +22,18 @@ from ...experiments import (
     Stretch,
     Tallies,
     buckets_of,
-    by_day,
     day_name,
-    days_of,
+    effects_by_day,
     excluded_of,
     first_known,
-    joined,
+    joined_stretches,
+    known_days,
     left_out_arms,
-    merge,
+    merge_tallies,
     metrics_of,
     nothing_left,
+    parse_stretch,
     planned_for_two,
-    stretch,
 )
 from ...exporter import Reading
 from ...lane import Rows
@@ -105,7 +105,7 @@ class Buckets(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def buckets(reading: Reading, experiment: str) -> Buckets:
     """The tallies of an experiment. Raises BadRequest for one that is not tracked."""
     spec, lanes = tracked(reading, experiment)
-    merged = merge(spec, [lane.experiments[experiment] for lane in lanes])
+    merged = merge_tallies(spec, [lane.experiments[experiment] for lane in lanes])
     as_of_ms = reading.snapshot.as_of_ms
     metrics = metrics_of(spec, reading.plan.metrics)
     return Buckets(
@@ -176,9 +176,9 @@ def over_time(reading: Reading, experiment: str, exclude: Sequence[str]) -> Over
     BadRequest and Damaged."""
     spec, lanes = tracked(reading, experiment)
     tallies = [with_days(lane, experiment) for lane in lanes]
-    stretches = joined(_whole_days(text) for text in exclude)
+    stretches = joined_stretches(_whole_days(text) for text in exclude)
     excluded = _excluded_days(spec, tallies, stretches)
-    rows = by_day(spec, tallies, reading.plan.metrics, excluded)
+    rows = effects_by_day(spec, tallies, reading.plan.metrics, excluded)
     known = first_known(spec, tallies)
     as_of_ms = reading.snapshot.as_of_ms
     finding = next(
@@ -191,14 +191,14 @@ def over_time(reading: Reading, experiment: str, exclude: Sequence[str]) -> Over
         warnings=() if finding is None else finding.warnings,
         first_whole_day=None if known is None else day_name(known + DAY_MS),
         excluded=_left_out(spec, tallies, stretches, excluded) if stretches else None,
-        caution=CAUTION,
+        caution=DAYS_CAUTION,
         days=rows,
     )
 
 
 def _whole_days(text: str) -> Stretch:
     try:
-        from_ms, to_ms = stretch(text)
+        from_ms, to_ms = parse_stretch(text)
     except ValueError as error:
         raise BadRequest(400, f"exclude={error}") from error
     if from_ms % DAY_MS or to_ms % DAY_MS:
@@ -211,7 +211,7 @@ def _excluded_days(
 ) -> list[int]:
     """The starts in ms of the days that are in the stretches. Raises BadRequest where what these
     added is not known, or nothing would be left."""
-    days, known = days_of(spec, tallies), first_known(spec, tallies)
+    days, known = known_days(spec, tallies), first_known(spec, tallies)
     excluded = [day for day in days if any(start <= day < end for start, end in stretches)]
     if known is not None and any(start <= known for start, _ in stretches):
         raise BadRequest(

@@ -14,7 +14,7 @@ from relevanced.daemon.experiments import (
     Experiments,
     Spec,
     Tallies,
-    by_day,
+    effects_by_day,
     first_known,
     left_out_arms,
 )
@@ -69,7 +69,7 @@ def random_days(seed: int) -> dict[str, list[np.ndarray]]:
 def test_the_last_day_ends_with_the_effect_of_the_report() -> None:
     arms = dealt_arms()
     one = Tallies(SPEC.digest, arms, FIRST_DAY_MS + 1, began_ms=FIRST_DAY_MS + 1)
-    rows = by_day(SPEC, [one], PLAN.metrics)
+    rows = effects_by_day(SPEC, [one], PLAN.metrics)
     reported = {metric.metric: metric for metric in finding(arms).variants[1].metrics}
     assert [row.metric for row in rows] == list(reported)
     for row in rows:
@@ -86,10 +86,10 @@ def test_the_last_day_ends_with_the_effect_of_the_report() -> None:
 def test_a_day_is_what_it_would_be_as_the_only_one(seed: int) -> None:
     print(f"seed {seed}")
     added = random_days(seed)
-    rows = by_day(ONE_METRIC, [tallies_of(ONE_METRIC, added)], PLAN.metrics)
+    rows = effects_by_day(ONE_METRIC, [tallies_of(ONE_METRIC, added)], PLAN.metrics)
     for day, row in enumerate(rows):
         alone = {name: [days[day]] for name, days in added.items()}
-        (only,) = by_day(ONE_METRIC, [tallies_of(ONE_METRIC, alone)], PLAN.metrics)
+        (only,) = effects_by_day(ONE_METRIC, [tallies_of(ONE_METRIC, alone)], PLAN.metrics)
         assert (row.day_difference, row.day_lower, row.day_upper) == (
             only.difference,
             only.lower,
@@ -103,7 +103,7 @@ def test_an_arm_that_begins_later_has_no_difference_before() -> None:
     added = random_days(1)
     for day in range(4):
         added["treatment"][day] *= 0
-    rows = by_day(ONE_METRIC, [tallies_of(ONE_METRIC, added)], PLAN.metrics)
+    rows = effects_by_day(ONE_METRIC, [tallies_of(ONE_METRIC, added)], PLAN.metrics)
     assert [row.difference is None for row in rows] == [True] * 4 + [False] * 6
     assert rows[4].day_impressions == 200
 
@@ -112,7 +112,7 @@ def test_the_cumulative_interval_of_two_equal_arms_rarely_leaves_out_zero_on_any
     print(f"seeds 0 to {RUNS - 1}")
     wrong = 0
     for seed in range(RUNS):
-        rows = by_day(ONE_METRIC, [tallies_of(ONE_METRIC, random_days(seed))], PLAN.metrics)
+        rows = effects_by_day(ONE_METRIC, [tallies_of(ONE_METRIC, random_days(seed))], PLAN.metrics)
         assert len(rows) == DAYS and all(row.lower is not None for row in rows)
         wrong += any((row.lower or 0) > 0 or (row.upper or 0) < 0 for row in rows)
     low, high = wilson_interval(wrong, RUNS)
@@ -135,8 +135,8 @@ def test_lanes_sum_to_what_one_lane_would_have(seed: int) -> None:
     summed = {
         name: [sum(part[name][day] for part in parts) for day in range(DAYS)] for name in whole
     }
-    rows = by_day(ONE_METRIC, [_silent_on_empty_days(part) for part in parts], PLAN.metrics)
-    assert rows == by_day(ONE_METRIC, [_silent_on_empty_days(summed)], PLAN.metrics)
+    rows = effects_by_day(ONE_METRIC, [_silent_on_empty_days(part) for part in parts], PLAN.metrics)
+    assert rows == effects_by_day(ONE_METRIC, [_silent_on_empty_days(summed)], PLAN.metrics)
 
 
 def _silent_on_empty_days(added: dict[str, list[np.ndarray]]) -> Tallies:
@@ -158,14 +158,14 @@ def test_days_that_are_left_out_might_never_have_been(seed: int) -> None:
     rng, added = np.random.default_rng(seed), random_days(seed)
     chosen = sorted(rng.choice(DAYS - 1, 3, replace=False).tolist())
     tallies = tallies_of(ONE_METRIC, added)
-    rows = by_day(
+    rows = effects_by_day(
         ONE_METRIC, [tallies], PLAN.metrics, [FIRST_DAY_MS + day * DAY_MS for day in chosen]
     )
     kept = {
         name: [one * 0 if day in chosen else one for day, one in enumerate(days)]
         for name, days in added.items()
     }
-    expected = by_day(ONE_METRIC, [_silent_on_empty_days(kept)], PLAN.metrics)
+    expected = effects_by_day(ONE_METRIC, [_silent_on_empty_days(kept)], PLAN.metrics)
     assert rows == expected and len(rows) == DAYS - 3
     arms = left_out_arms(ONE_METRIC, [tallies], [FIRST_DAY_MS + day * DAY_MS for day in chosen])
     assert {name: arm.impressions for name, arm in arms.items()} == {
@@ -179,8 +179,8 @@ def test_what_is_older_than_the_days_that_are_kept_is_in_none_of_them() -> None:
     more = {name: (each * (DAYS_KEPT // DAYS + 1))[: DAYS_KEPT + 5] for name, each in days.items()}
     tallies = tallies_of(ONE_METRIC, more)
     assert len(tallies.ends) == DAYS_KEPT and not tallies.has_all_days
-    rows = by_day(ONE_METRIC, [tallies], PLAN.metrics)
-    everything = by_day(ONE_METRIC, [_whole(more)], PLAN.metrics)
+    rows = effects_by_day(ONE_METRIC, [tallies], PLAN.metrics)
+    everything = effects_by_day(ONE_METRIC, [_whole(more)], PLAN.metrics)
     assert len(rows) == DAYS_KEPT + 1 and len(everything) == 1
     assert rows[0].day_impressions is None and rows[0].day_difference is None
     assert rows[0].impressions == 200 * 5 and rows[1].day_impressions == 200
@@ -204,7 +204,7 @@ def test_an_experiment_that_began_before_days_were_kept_says_so() -> None:
     days = random_days(3)
     older = _whole(days)
     assert first_known(ONE_METRIC, [older]) == FIRST_DAY_MS
-    rows = by_day(ONE_METRIC, [older, tallies_of(ONE_METRIC, days)], PLAN.metrics)
+    rows = effects_by_day(ONE_METRIC, [older, tallies_of(ONE_METRIC, days)], PLAN.metrics)
     assert [row.day_impressions for row in rows] == [None] + [200] * (DAYS - 1)
     assert [row.impressions for row in rows] == [2_000 + 200 * day for day in range(1, DAYS + 1)]
 

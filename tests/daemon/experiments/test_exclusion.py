@@ -8,20 +8,22 @@ import pytest
 from relevanced.daemon.experiments import (
     SampleRatio,
     excluded_of,
-    joined,
-    stretch,
+    joined_stretches,
+    parse_stretch,
     stretches_text,
-    within,
+    within_stretches,
 )
 from tests.arms import SPEC, arm
 from tests.seeds import seeds
 
 
 def test_utc_holds_unless_an_offset_is_given() -> None:
-    assert stretch("2026-11-20T14:00/2026-11-20T16:30") == stretch(
+    assert parse_stretch("2026-11-20T14:00/2026-11-20T16:30") == parse_stretch(
         "2026-11-20T15:00+01:00/2026-11-20T16:30Z"
     )
-    assert stretch("2026-11-20/2026-11-21") == stretch("2026-11-20T00:00Z/2026-11-21T00:00:00Z")
+    assert parse_stretch("2026-11-20/2026-11-21") == parse_stretch(
+        "2026-11-20T00:00Z/2026-11-21T00:00:00Z"
+    )
 
 
 @pytest.mark.parametrize(
@@ -30,7 +32,7 @@ def test_utc_holds_unless_an_offset_is_given() -> None:
 )
 def test_what_is_no_stretch_is_refused_with_the_rule(text: str) -> None:
     with pytest.raises(ValueError, match="must be FROM/TO") as refused:
-        stretch(text)
+        parse_stretch(text)
     assert str(refused.value).startswith(f"{text}: ")
 
 
@@ -41,8 +43,8 @@ def test_instants_of_joined_stretches_are_those_of_any_of_them(seed: int) -> Non
     given = [(start, start + rng.randint(1, 6)) for start in rng.choices(range(40), k=seed % 7)]
     times = np.arange(-2, 50)
     slow = [any(start <= at < end for start, end in given) for at in times.tolist()]
-    found = joined(given)
-    assert within(times, found).tolist() == slow
+    found = joined_stretches(given)
+    assert within_stretches(times, found).tolist() == slow
     ends = [end for one in found for end in one]
     assert ends == sorted(set(ends)), "stretches overlap or touch"
 

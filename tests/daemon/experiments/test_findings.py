@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from relevanced.daemon.experiments import Arm, Spec, Tallies, merge, to_table
+from relevanced.daemon.experiments import Arm, Spec, Tallies, merge_tallies, report_table
 from relevanced.daemon.exporter import experiment_samples
 from tests.arms import (
     METRICS,
@@ -54,8 +54,10 @@ def test_discoveries_hold_up_among_all_comparisons() -> None:
     assert primary.verdict == "worse" == among.variants[-1].metrics[0].verdict
     assert (primary.discovery, by_metric["treatment", "RR@10"][1]) == (True, False)
     assert {metric.discovery for metric in among.variants[0].metrics} == {None}
-    assert "among all 18 comparisons (e-BH, at most 5 % of them false): none" in to_table(among, "")
-    assert "of them false): treatment RR@10\n" in to_table(alone, "")
+    assert "among all 18 comparisons (e-BH, at most 5 % of them false): none" in report_table(
+        among, ""
+    )
+    assert "of them false): treatment RR@10\n" in report_table(alone, "")
 
 
 def test_lanes_add_up_to_one_lane() -> None:
@@ -78,7 +80,7 @@ def test_lanes_add_up_to_one_lane() -> None:
 def test_a_lane_that_counted_under_another_configuration_is_left_out() -> None:
     own, other = (dealt_arms(treatment=mean) for mean in (0.3, 0.5))
     lanes = [Tallies(SPEC.digest, own), Tallies("another", other)]
-    found = merge(SPEC, lanes).arms
+    found = merge_tallies(SPEC, lanes).arms
     assert {name: one.impressions for name, one in found.items()} == {
         name: one.impressions for name, one in own.items()
     }
@@ -132,12 +134,12 @@ def test_undefined_lists_count_zero_and_the_defined_ones_stand_beside() -> None:
     assert ndcg.mean == pytest.approx(ndcg.defined.mean * ndcg.scored / 6_000)
     assert ndcg.control_scored is not None and ndcg.control_scored < ndcg.scored
     assert (ndcg.verdict, ndcg.defined.shares_differ) == ("better", True)
-    text = to_table(found, None)
+    text = report_table(found, None)
     assert "nDCG@10 over defined lists alone: " in text and "no verdict: the shares differ" in text
     assert f"{ndcg.control_scored:,} / {ndcg.scored:,}" in text
     assert "one for which a metric is undefined counts as its worst value" in text
     assert {one.defined for one in found.variants[1].metrics if one is not ndcg} == {None}
-    assert "undefined counts" not in to_table(finding(dealt_arms()), None)
+    assert "undefined counts" not in report_table(finding(dealt_arms()), None)
 
 
 def test_rare_control_has_no_relative_statement() -> None:
@@ -149,7 +151,7 @@ def test_rare_control_has_no_relative_statement() -> None:
     metric = found.variants[1].metrics[0]
     assert metric.difference is not None and metric.relative_difference is None
     assert metric.relative_words == "no relative statement: the control is too near 0"
-    assert metric.relative_words in to_table(found, None)
+    assert metric.relative_words in report_table(found, None)
     assert found.variants[1].metrics[1].relative_words == ""
 
 
@@ -159,7 +161,7 @@ def test_units_are_called_what_they_are() -> None:
         ("impression", "with impressions as the units"),
         ("session", "with values of session as the units"),
     ):
-        assert words in to_table(finding(dealt_arms(), unit=unit), None)
+        assert words in report_table(finding(dealt_arms(), unit=unit), None)
     arms = {"control": arm((0.5, 0.4, 0.3), 1), "treatment": arm((0.5, 0.4, 0.3), 2)}
     assert "300 values of session were seen" in finding(arms, unit="session").warnings[-1]
 
@@ -246,7 +248,7 @@ def test_interleaved_lists_have_a_winner() -> None:
     assert (lists.wins, lists.ties, lists.losses) == (640, 1728, 192)
     assert lists.delta == pytest.approx(0.0875) and lists.verdict == "better"
     assert not found.without_control and found.warnings == ()
-    assert "2,560 interleaved lists: won 640, tied 1,728, lost 192" in to_table(found, None)
+    assert "2,560 interleaved lists: won 640, tied 1,728, lost 192" in report_table(found, None)
 
 
 def test_interleaved_lists_are_series_with_bounds() -> None:
@@ -270,7 +272,7 @@ def test_interleaved_lists_are_series_with_bounds() -> None:
 def test_the_report_begins_with_warnings() -> None:
     arms = {"control": arm((0.5, 0.4, 0.3), 1), "\x1b[31m": arm((0.2, 0.4, 0.3), 2)}
     found = finding(arms)
-    text = to_table(found, "2026-11-20T12:00:00.000Z")
+    text = report_table(found, "2026-11-20T12:00:00.000Z")
     lines = text.splitlines()
     assert lines[0] == "ranker-v2: running, as of 2026-11-20T12:00:00.000Z"
     assert lines[1] == "12,000 settled impressions, 60 % of the 20,000 planned"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from relevanced.daemon.config import ConfigError, load
-from relevanced.daemon.experiments import Arm, Finding, MetricFinding, SegmentFinding, to_table
+from relevanced.daemon.experiments import Arm, Finding, MetricFinding, SegmentFinding, report_table
 from relevanced.daemon.exporter import experiment_samples
 from tests.arms import SPEC, arm, finding, found_of, stratified_arms
 
@@ -48,7 +48,7 @@ def test_another_mix_of_segments_is_no_difference() -> None:
         and common_mix.covered == 1
     )
     assert {one.verdict for one in segments(metric).values()} == {"undecided"}
-    assert "if both variants had the same mix of country:" in to_table(found, None)
+    assert "if both variants had the same mix of country:" in report_table(found, None)
 
 
 def test_a_segment_that_got_worse_is_named_and_the_others_are_not() -> None:
@@ -59,7 +59,7 @@ def test_a_segment_that_got_worse_is_named_and_the_others_are_not() -> None:
     others = [segments(metric) for metric in found.variants[1].metrics[1:]]
     assert not any(one.discovery for of in others for one in of.values())
     line = "among all 6 comparisons within country (e-BH, at most 5 % of them false): "
-    assert f"{line}treatment RR@10 in DE\n" in to_table(found, None)
+    assert f"{line}treatment RR@10 in DE\n" in report_table(found, None)
 
 
 def test_a_segment_of_one_arm_is_left_out_and_not_covered() -> None:

@@ -5,7 +5,7 @@ from typing import Final
 
 import pytest
 
-from relevanced.daemon.experiments import Experiments, OverTime, Tallies, Tracking, by_day
+from relevanced.daemon.experiments import Experiments, OverTime, Tallies, Tracking, effects_by_day
 from relevanced.daemon.exporter import Reading
 from relevanced.daemon.http import BadRequest, over_time
 from relevanced.daemon.storage import blobs_of
@@ -40,7 +40,7 @@ def asked(*exclude: str, lanes: int = 2) -> OverTime:
 def test_rows_are_the_days_of_all_lanes() -> None:
     lanes = [tallies_of(ONE_METRIC, random_days(seed)) for seed in range(2)]
     found = asked()
-    assert found.days == by_day(ONE_METRIC, lanes, PLAN.metrics) and len(found.days) == DAYS
+    assert found.days == effects_by_day(ONE_METRIC, lanes, PLAN.metrics) and len(found.days) == DAYS
     assert (found.days[0].day, found.first_whole_day, found.excluded) == (FIRST, None, None)
 
 
