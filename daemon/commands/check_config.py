@@ -23,7 +23,7 @@ from ..config import (
     restarting_keys,
     slow_expressions,
     sources,
-    without_users,
+    tables_without_users,
 )
 from ..errors import Unavailable
 from ..http import check as check_web_config
@@ -67,7 +67,8 @@ def check_config_command(
     config, old = _read_both(file, old_file, secret_files)
     in_force = in_force_lines(config, time.time_ns() // 1_000_000) if secret_files else ()
     click.echo(describe(config))
-    warnings = slow_expressions(config.sources), without_users(config.sources, config.queries)
+    slow = slow_expressions(config.sources)
+    warnings = slow, tables_without_users(config.sources, config.queries)
     for warning in chain(*warnings):
         click.echo(f"# warning {warning}")
     for line in (*in_force, *_restart_lines(config)):

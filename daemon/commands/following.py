@@ -1,12 +1,9 @@
-"""The layout that a process works under: the one in force in Redis, not the one of its own file.
+"""The layout that a process works under, the one in force in Redis, not that of its own file; and
+what it waits for before it can begin: every server at once, not the first alone.
 
 Workers propose the layout of their own configuration, and all processes follow the one in force
 (see `storage.redis.layout_registry`). When it moves, the parts of the process end, and begin again
 under it: `Working.over` is their end.
-
-At the start: from where a lost Redis would be filled again, and what would be missing then.
-
-What a process waits for before it can begin: every server at once, not the first alone.
 """
 
 import asyncio
@@ -19,7 +16,7 @@ from typing import Final
 import structlog
 
 from ..backoff import pause_s, stopped_within
-from ..config import Config, ConfigError, Layout, LogEnd, layout_of, under
+from ..config import Config, ConfigError, Layout, LogEnd, layout_of, under_layout
 from ..errors import StartError, Unavailable
 from ..events import span_text
 from ..kafka import FirstTimes, kafka_settings, retention
@@ -80,7 +77,7 @@ class Following:
 
     def _plan_of(self, stored: StoredLayout) -> Plan:
         try:
-            return under(self._config, Layout(stored.digest, stored.text)).plan
+            return under_layout(self._config, Layout(stored.digest, stored.text)).plan
         except (ConfigError, ValueError) as error:
             raise Unavailable(f"the layout of the lane cannot be read: {error}") from error
 
@@ -122,7 +119,7 @@ class Following:
         if found.digest == self._own.digest:
             return self._config
         try:
-            return under(self._config, Layout(found.digest, found.text))
+            return under_layout(self._config, Layout(found.digest, found.text))
         except (ConfigError, ValueError) as error:
             raise StartError(
                 f"generation {found.number} of the layout is in force, and this release cannot work"
@@ -179,7 +176,7 @@ class HistoryCheck:
         """Log the result in one line. Never raises what Kafka answers."""
         config, now_ms = self._config, int(time.time() * 1000)
         kept = await retention(kafka_settings(config), first_times, lanes, now_ms)
-        found = shortfalls(config.start, kept, needed(config))
+        found = shortfalls(config.start, kept, needed_history(config))
         self.missing = "; ".join(found)
         start = config.start
         write = log.warning if found else log.info
@@ -191,7 +188,7 @@ class HistoryCheck:
         )
 
 
-def needed(config: Config) -> Needed:
+def needed_history(config: Config) -> Needed:
     """How far back the records of this configuration matter."""
     timing = config.timing
     return Needed(config.plan.history_hours * HOUR_MS, timing.base_ms + timing.settle_ms)

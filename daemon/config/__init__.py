@@ -12,8 +12,14 @@ from .fingerprint import (
     relaying_keys,
     restarting_keys,
 )
-from .loading import Layout, layout_of, load, read, read_file, under
-from .mapped_sources import book_of, decoder_of, mapped, slow_expressions, without_users
+from .loading import Layout, layout_of, load, read, read_file, under_layout
+from .mapped_sources import (
+    applied_sources,
+    book_of,
+    decoder_of,
+    slow_expressions,
+    tables_without_users,
+)
 from .rules import CARRIED
 from .sections import derive, experiments, propensities, source_keys, sources
 from .sections.changes import ChangesSection
@@ -48,9 +54,11 @@ from .values.rules import Ago, LogEnd, Start, fields_of, login_of, masked_urls, 
 
 __all__ = (
     "Ago",
+    "applied_sources",
     "AttributionSection",
     "book_of",
     "CARRIED",
+    "ChangesSection",
     "Config",
     "ConfigError",
     "DeclaredTable",
@@ -67,7 +75,6 @@ __all__ = (
     "InvalidValue",
     "JOIN",
     "join_values",
-    "ChangesSection",
     "KafkaSection",
     "Kind",
     "LAYOUT",
@@ -77,7 +84,6 @@ __all__ = (
     "loading",
     "LogEnd",
     "login_of",
-    "mapped",
     "MASK",
     "masked_url",
     "masked_urls",
@@ -103,8 +109,8 @@ __all__ = (
     "source_keys",
     "sources",
     "Start",
-    "under",
+    "tables_without_users",
+    "under_layout",
     "urls_of",
-    "without_users",
     "written_table",
 )

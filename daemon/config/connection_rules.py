@@ -138,7 +138,7 @@ def _unused(kafka: Any, names: tuple[str, ...], needs: str) -> Iterator[ConfigFa
 
 def _registry(config: Config) -> Iterator[ConfigFault]:
     """Settings of a registry that say nothing without another one, or beside it."""
-    registry, given = config.registry, _given_of(config.registry)
+    registry, given = config.registry, _given_keys(config.registry)
     if registry.kind == GLUE:
         if registry.region is None:
             yield ConfigFault("registry.region", None, 'must be set for kind "glue"')
@@ -173,7 +173,7 @@ def _registry_login(config: Config) -> Iterator[ConfigFault]:
         yield ConfigFault("registry.bearer_token_file", registry.bearer_token_file, rule)
 
 
-def _given_of(registry: RegistrySection) -> set[str]:
+def _given_keys(registry: RegistrySection) -> set[str]:
     """The keys that have a value of their own, but for kind."""
     default = RegistrySection()
     names = {entry.name for entry in fields(registry)} - {"kind"}

@@ -5,14 +5,6 @@
     text ─▶ tables ─┐
                     ├▶ given values ─▶ kinds ─▶ Config ─▶ rules between keys ─▶ secret files
     environment ────┘
-
-The layout of a configuration: which columns its rows have.
-
-The join says which feedback counts for which impression, and names the namespace. The layout says
-what is counted of it: metrics, groupings, windows, experiments, propensities, attributes that are
-derived from the query, judged metrics, history. A namespace
-goes from layout to layout, and keeps the columns that both have. What is stored of a layout is the
-text of its configuration, so that every process can work under it whatever its own file says.
 """
 
 import difflib
@@ -319,7 +311,14 @@ DIGEST_DIGITS: Final = 12
 
 @dataclass(frozen=True)
 class Layout:
-    """A layout of a namespace: the digest of what it says, and its text."""
+    """Which columns the rows of a namespace have: the digest of what it says, and its text.
+
+    The join says which feedback counts for which impression, and names the namespace. The layout
+    says what is counted of it: metrics, groupings, windows, experiments, propensities, attributes
+    that are derived from the query, judged metrics, history. A namespace goes from layout to
+    layout, and keeps the columns that both have. The text is that of a configuration, so that every
+    process can work under it whatever its own file says.
+    """
 
     digest: str
     text: str
@@ -339,7 +338,7 @@ def _join_of(config: Config) -> dict[str, object]:
     return {key: value for key, value in join_values(config).items() if key != sources.SECTION}
 
 
-def under(config: Config, layout: Layout) -> Config:
+def under_layout(config: Config, layout: Layout) -> Config:
     """The configuration with the layout of another one of the same join.
 
     Raises ConfigError where this program does not know something that the text names, and

@@ -1,7 +1,4 @@
-"""What `[[sources]]` mean: as `mapping/` applies them, as they shape rows, and as TOML.
-
-The decoder of the records that a configuration names.
-"""
+"""What `[[sources]]` mean: as `mapping/` applies them, as they shape rows, and as TOML."""
 
 import hashlib
 from collections.abc import Iterator, Mapping
@@ -35,12 +32,12 @@ _ALWAYS: Final = ("topic", "reason")
 """The keys that are written even where they have their default."""
 
 
-def mapped(sources: Sources) -> tuple[MappedSource, ...]:
+def applied_sources(sources: Sources) -> tuple[MappedSource, ...]:
     """The sources as they are applied to records. Each expression knows where it stands."""
-    return tuple(_source(f"{SECTION}[{index}]", one) for index, one in enumerate(sources))
+    return tuple(_applied_source(f"{SECTION}[{index}]", one) for index, one in enumerate(sources))
 
 
-def _source(key: str, declared: DeclaredSource) -> MappedSource:
+def _applied_source(key: str, declared: DeclaredSource) -> MappedSource:
     keys = declared.keys
     source = MappedSource(
         topic=keys.topic,
@@ -51,10 +48,10 @@ def _source(key: str, declared: DeclaredSource) -> MappedSource:
         envelope=keys.envelope,
         each=keys.each,
         time=TimeFormat(keys.time_format, keys.time_zone),
-        impressions=tuple(ImpressionTable(**_given(table)) for table in declared.impressions),
-        feedback=tuple(FeedbackTable(**_given(table)) for table in declared.feedback),
+        impressions=tuple(ImpressionTable(**_given_keys(table)) for table in declared.impressions),
+        feedback=tuple(FeedbackTable(**_given_keys(table)) for table in declared.feedback),
         drops=tuple(
-            Drop(**_given(drop), values=values or frozenset())
+            Drop(**_given_keys(drop), values=values or frozenset())
             for drop, values in zip(
                 declared.drops, declared.values or (None,) * len(declared.drops), strict=True
             )
@@ -64,7 +61,7 @@ def _source(key: str, declared: DeclaredSource) -> MappedSource:
     return replace(located, key=key)
 
 
-def _given(table: object) -> dict[str, Any]:
+def _given_keys(table: object) -> dict[str, Any]:
     """The keys of a table that have a value."""
     assert is_dataclass(table)
     found = {entry.name: getattr(table, entry.name) for entry in fields(table)}
@@ -96,7 +93,7 @@ def _located(value: Any, key: str) -> Any:
 def slow_expressions(sources: Sources) -> Iterator[str]:
     """A sentence for each expression that is slow by nature, or makes the interpreter read its
     topic."""
-    for source in mapped(sources):
+    for source in applied_sources(sources):
         for expression in _expressions(source):
             part = slow_part(expression.tree)
             if part is not None:
@@ -107,12 +104,12 @@ def slow_expressions(sources: Sources) -> Iterator[str]:
                 yield f"{key}: outside the compiled subset, so the topic is read slowly: {outside}"
 
 
-def without_users(sources: Sources, queries: QueriesSection) -> Iterator[str]:
+def tables_without_users(sources: Sources, queries: QueriesSection) -> Iterator[str]:
     """A sentence for each table of impressions whose searches the tables of queries count for no
     user, so that no text of them is ever shown."""
     if not queries.is_on or not queries.min_users:
         return
-    for source in mapped(sources):
+    for source in applied_sources(sources):
         for index, table in enumerate(source.impressions):
             named = [table.user, table.visitor]
             if queries.user != USER_ID:
@@ -142,7 +139,7 @@ def _expressions(value: object) -> Iterator[Expression]:
 def shape(sources: Sources) -> list[dict[str, Any]]:
     """What of the sources the join depends on, in canonical form: equal for any order of topics and
     of keys, and without what has its default."""
-    found = [_shape(source) for source in mapped(sources)]
+    found = [_shape(source) for source in applied_sources(sources)]
     return sorted(found, key=lambda one: str(one["topic"]))
 
 
@@ -191,7 +188,7 @@ def book_of(config: Config) -> SchemaBook:
     return SchemaBook(
         {
             source.topic: Framing(source.codec, source.framing)
-            for source in mapped(config.sources)
+            for source in applied_sources(config.sources)
             if source.schema is None and source.reader is None
         }
     )
@@ -203,5 +200,5 @@ def decoder_of(config: Config, book: SchemaBook | None = None) -> Decoder:
     if config.sources:
         # A book that is empty is false.
         found = book_of(config) if book is None else book
-        return topic_decoder(mapped(config.sources), config.limits, found)
+        return topic_decoder(applied_sources(config.sources), config.limits, found)
     return decoder(config.events.format, config.limits)

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from rich.progress import Progress
 
-from ..config import Config, Layout, layout_of, read, under
+from ..config import Config, Layout, layout_of, read, under_layout
 from ..errors import Damaged
 from ..kafka import LaneLogs, kafka_settings
 from ..storage import (
@@ -167,7 +167,7 @@ def _under_its_layout(config: Config, pages: Mapping[str, bytes]) -> Config:
     layouts = layouts_of(pages)
     if layouts is None or layouts.last.digest == layout_of(config).digest:
         return config
-    return under(config, Layout(layouts.last.digest, layouts.last.text))
+    return under_layout(config, Layout(layouts.last.digest, layouts.last.text))
 
 
 def _without_head(lane: int, has_begun: bool) -> Outcome:

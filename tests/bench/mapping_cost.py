@@ -23,7 +23,7 @@ import msgspec
 from msgspec import Struct, field
 
 from relevanced.daemon.attribution import LoggedRecords, runs, slice_of
-from relevanced.daemon.config import load, mapped
+from relevanced.daemon.config import applied_sources, load
 from relevanced.daemon.events import Decoder, Limits, decoder
 from relevanced.daemon.lane import AttributeTexts
 from relevanced.daemon.mapping import Mapper, mapper
@@ -325,7 +325,7 @@ def coded(count: int) -> dict[str, Format]:
 
 
 def _mapper(source: str) -> Mapper:
-    return mapper(mapped(load(source, {}, "bench.toml").sources)[0], LIMITS)
+    return mapper(applied_sources(load(source, {}, "bench.toml").sources)[0], LIMITS)
 
 
 def _logged(values: Any) -> LoggedRecords:

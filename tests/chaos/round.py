@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from relevanced.daemon.config import Layout, decoder_of, layout_of, load, under
+from relevanced.daemon.config import Layout, decoder_of, layout_of, load, under_layout
 from relevanced.daemon.errors import Damaged, Lost
 from relevanced.daemon.plan import Plan as ProductPlan
 from relevanced.daemon.recompute.clients import library_of
@@ -398,7 +398,7 @@ class Round:
         layouts = layouts_of(stored.blobs)
         assert layouts is not None, "a lane that was read has committed"
         config = load(self._toml(self.slots[0], 0), {}, "chaos")
-        plan = under(config, Layout(layouts.last.digest, layouts.last.text)).plan
+        plan = under_layout(config, Layout(layouts.last.digest, layouts.last.text)).plan
         calm = undisturbed(stored, records, start, plan, decoder_of(config), files)
         return next(disturbances(stored, calm, plan), None)
 
@@ -424,7 +424,7 @@ class Round:
         first = layout_of(config)
 
         def plan_of_stored(stored: StoredLayout) -> ProductPlan:
-            return under(config, Layout(stored.digest, stored.text)).plan
+            return under_layout(config, Layout(stored.digest, stored.text)).plan
 
         in_force = InForce(config.plan, FOR_READERS, first.digest, first.text)
         return Layouts(in_force, plan_of_stored)

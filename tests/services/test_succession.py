@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from relevanced.daemon.commands.layout_changes import refusal
+from relevanced.daemon.commands.layout_changes import in_place_refusal
 from relevanced.daemon.config import load
 from relevanced.daemon.storage import SILENT_MS, Namespace, Term, namespace
 from tests.services.daemons import Daemon
@@ -119,7 +119,7 @@ async def test_a_roll_out_in_place_is_refused_where_it_would_end_what_serves(
     code, said = await checked('[metrics]\nnames = ["AP@7"]')
     assert code == 0 and "it may be rolled out in place" in said
     assert (await checked(OTHER_JOIN))[0] == 1
-    said = await asyncio.to_thread(refusal, load(redis + OTHER_JOIN, {}, "test"))
+    said = await asyncio.to_thread(in_place_refusal, load(redis + OTHER_JOIN, {}, "test"))
     assert f"the workers of {name} serve" in said and "Install it beside" in said
     path.write_text('[redis]\nurl = "redis://127.0.0.1:1"\n')
     assert (await command("check-config", "--in-place", str(path)))[0] == 1, "nobody knows"

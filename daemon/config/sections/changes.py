@@ -11,12 +11,12 @@ from ...plan import ALL
 from ..values.kinds import (
     InvalidValue,
     Kind,
-    each,
     integer,
     json_or_text,
     number,
     number_text,
     quoted,
+    read_each,
     setting,
     table,
     text,
@@ -63,7 +63,7 @@ def _floors() -> Kind[tuple[ScoreFloor, ...]]:
         if not isinstance(value, list):
             rule = "must be a list of tables {metric, grouping, segment, floor}"
             raise InvalidValue((value, rule))
-        return tuple(each(value, _read_floor))
+        return tuple(read_each(value, _read_floor))
 
     def write(floors: tuple[ScoreFloor, ...]) -> str:
         return f"[{', '.join(map(_written_floor, floors))}]"

@@ -21,9 +21,9 @@ from ..values.kinds import (
     InvalidValue,
     Kind,
     choice,
-    each,
     integer,
     quoted,
+    read_each,
     setting,
     several,
     shown,
@@ -57,7 +57,7 @@ def _patterns() -> Kind[Patterns]:
     def read(value: object) -> Patterns:
         if not isinstance(value, dict):
             raise InvalidValue((value, "must be a table (value = regular expression)"))
-        return tuple(each(list(value.items()), entry))
+        return tuple(read_each(list(value.items()), entry))
 
     def write(patterns: Patterns) -> str:
         pairs = ", ".join(f"{quoted(value)} = {quoted(pattern)}" for value, pattern in patterns)
@@ -177,12 +177,11 @@ def faults_of(
         for value, pattern in one.regex:
             steps += most_steps(pattern, MOST_CHARACTERS)
             if steps > MOST_STEPS:
-                yield f"{key}.regex", f"{value}={shown(pattern)}", _slow(pattern)
+                yield f"{key}.regex", f"{value}={shown(pattern)}", _slow_rule(pattern)
                 return
 
 
 def _rule_faults(one: DeclaredDerivation) -> Iterator[FieldFault]:
-    """The faults of what it is derived by."""
     first, *others = _rules_given(one) or _BY[:1]
     for name in others:
         yield name, None, f"must not be given beside {first}"
@@ -203,11 +202,10 @@ def directory_faults(
 
 
 def _rules_given(one: DeclaredDerivation) -> list[str]:
-    """Of `_BY`, those by which it is derived."""
     return [name for name in _BY if getattr(one, name)]
 
 
-def _slow(pattern: str) -> str:
+def _slow_rule(pattern: str) -> str:
     steps = most_steps(pattern, MOST_CHARACTERS)
     return (
         f"can take {steps:.3g} steps on a query of {MOST_CHARACTERS} characters, and all"
@@ -228,26 +226,19 @@ def _name_faults(name: str) -> Iterator[str]:
 def shape(declared: Declarations) -> list[object]:
     """The values that shape rows, in canonical form. Where files stand shapes none, nor does what
     they say: they are dated."""
-    found = [
-        (one.attribute, list(one.words), [list(each) for each in one.regex], *_of_files(one))
-        for one in declared
-    ]
-    return [list(each) for each in sorted(found)]
-
-
-def _of_files(one: DeclaredDerivation) -> tuple[str, ...]:
-    return ("files", one.unlisted) if one.directory else ()
+    shapes = []
+    for one in declared:
+        of_files = ("files", one.unlisted) if one.directory else ()
+        patterns = [list(pattern) for pattern in one.regex]
+        shapes.append((one.attribute, list(one.words), patterns, *of_files))
+    return [list(derived) for derived in sorted(shapes)]
 
 
 def with_directories(declared: Declarations, own: Declarations) -> Declarations:
     """The same, with the directories at which this process has the files of the attributes."""
     directories = {one.attribute: one.directory for one in own if one.directory}
     return tuple(
-        (
-            replace(one, directory=directories.get(one.attribute, one.directory))
-            if one.directory
-            else one
-        )
+        replace(one, directory=one.directory and directories.get(one.attribute, one.directory))
         for one in declared
     )
 
@@ -255,9 +246,8 @@ def with_directories(declared: Declarations, own: Declarations) -> Declarations:
 def written(declared: Declarations) -> Iterator[str]:
     """The lines of TOML of all of them."""
     for one in declared:
-        yield from ("", f"[[{SECTION}]]", *_written(one))
-
-
-def _written(one: DeclaredDerivation) -> Iterator[str]:
-    left_out = {*_BY}.difference(_rules_given(one)) | (set() if one.directory else {"unlisted"})
-    return (line for line in written_fields(one) if line.partition(" = ")[0] not in left_out)
+        yield from ("", f"[[{SECTION}]]")
+        left_out = {*_BY}.difference(_rules_given(one)) | (set() if one.directory else {"unlisted"})
+        for line in written_fields(one):
+            if line.partition(" = ")[0] not in left_out:
+                yield line

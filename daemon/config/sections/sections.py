@@ -2,8 +2,6 @@
 Pure.
 
 Reading, writing and the namespace hash are all made from this table.
-
-The sections of the settings that shape rows: attribution, metrics, segments, history.
 """
 
 from dataclasses import dataclass
@@ -28,7 +26,7 @@ from ..values.kinds import (
     table,
     text,
 )
-from ..values.rules import Start, masked_urls, pattern_of_urls, start
+from ..values.rules import Start, log_start, masked_urls, urls_pattern
 
 SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 SASL_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -67,7 +65,7 @@ class KafkaSection:
     client_id: str = setting("relevanced", text(), "Name of this client in the broker's logs.")
     start: Start | None = setting(
         None,
-        optional(start()),
+        optional(log_start()),
         "Where a new namespace starts reading. Default: as far back as the longest window needs; "
         '"earliest" gives baselines from the first hour.',
     )
@@ -176,7 +174,7 @@ class RegistrySection:
         optional(
             secret(
                 masked_urls,
-                pattern_of_urls(),
+                urls_pattern(),
                 "must be http(s)://host:port/path, or several of them separated by commas",
             )
         ),

@@ -1,9 +1,4 @@
-"""The keys of `[[sources]]` and of its tables: kind, default and meaning of each. Pure.
-
-The kinds of the keys of `[[sources]]`: expressions, and what is made of them.
-
-The formats that `preset` names: `presets.toml`, tables of the grammar and nothing else.
-"""
+"""The keys of `[[sources]]` and of its tables: kind, default and meaning of each. Pure."""
 
 import difflib
 import tomllib
@@ -216,14 +211,11 @@ LIKE: Final = "like"
 def presets() -> Mapping[str, Mapping[str, Any]]:
     """Preset → its table."""
     given = tomllib.loads((files(__package__) / "presets.toml").read_text(encoding="utf-8"))
-    return {name: _with_like(table, given) for name, table in given.items()}
-
-
-def _with_like(table: Mapping[str, Any], given: Mapping[str, Any]) -> Mapping[str, Any]:
-    if LIKE not in table:
-        return table
-    own = {key: value for key, value in table.items() if key != LIKE}
-    return {**given[table[LIKE]], **own}
+    whole = dict[str, Mapping[str, Any]]()
+    for name, table in given.items():
+        base = given[table.pop(LIKE)] if LIKE in table else {}
+        whole[name] = {**base, **table}
+    return whole
 
 
 NAMES: Final = (*FORMATS, *presets())

@@ -1,11 +1,9 @@
-"""`[[sources]]`: reads and checks the topics that come in a format of their own.
+"""`[[sources]]`: reads and checks the topics that come in a format of their own. Pure: files are
+read by a function that is passed in.
 
 table of the file ─┐
                    ├▶ one table ─▶ its keys ─▶ Declared
 table of a preset ─┘
-
-The codecs of `[[sources]]`: rules of their keys, and the schemas of the files that they name.
-Pure: files are read by a function that is passed in.
 """
 
 import difflib
@@ -276,23 +274,20 @@ FILES: Final = {"schema_file": AVRO, "descriptor_set": PROTOBUF}
 def codec_faults(sources: Sources) -> Iterator[FieldFault]:
     """Every fault of the keys that say how records are written."""
     for index, source in enumerate(sources):
-        yield from _faults(f"{SECTION}[{index}]", source.keys)
-
-
-def _faults(key: str, keys: SourceKeys) -> Iterator[FieldFault]:
-    extra = missing_extra(keys.codec)
-    if extra is not None:
-        rule = f"needs a package that is not installed: pip install 'relevanced[{extra}]'"
-        yield f"{key}.codec", keys.codec, rule
-    for name, codec in FILES.items():
-        path = getattr(keys, name)
-        if path is not None and keys.codec != codec:
-            yield f"{key}.{name}", path, f'has no effect: needs codec = "{codec}"'
-        if path is None and keys.codec == codec and keys.framing == NONE:
-            rule = f'must be given: framing = "{NONE}" names no schema'
-            yield f"{key}.{name}", None, rule
-    if (keys.message is None) != (keys.descriptor_set is None):
-        yield f"{key}.message", keys.message, "message and descriptor_set go together"
+        key, keys = f"{SECTION}[{index}]", source.keys
+        extra = missing_extra(keys.codec)
+        if extra is not None:
+            rule = f"needs a package that is not installed: pip install 'relevanced[{extra}]'"
+            yield f"{key}.codec", keys.codec, rule
+        for name, codec in FILES.items():
+            path = getattr(keys, name)
+            if path is not None and keys.codec != codec:
+                yield f"{key}.{name}", path, f'has no effect: needs codec = "{codec}"'
+            if path is None and keys.codec == codec and keys.framing == NONE:
+                rule = f'must be given: framing = "{NONE}" names no schema'
+                yield f"{key}.{name}", None, rule
+        if (keys.message is None) != (keys.descriptor_set is None):
+            yield f"{key}.message", keys.message, "message and descriptor_set go together"
 
 
 def registry_faults(sources: Sources, registry: RegistrySection) -> Iterator[ConfigFault]:
@@ -326,7 +321,7 @@ def with_schemas(sources: Sources, read_bytes: ReadBytes) -> tuple[Sources, list
                 continue
             key = f"{SECTION}[{index}].{name}"
             try:
-                source = replace(source, schema=_own(source.keys, read_bytes(path)))
+                source = replace(source, schema=_own_schema(source.keys, read_bytes(path)))
             except OSError as error:
                 faults.append((key, path, f"cannot be read: {error.strerror or error}"))
             except UnreadableSchema as error:
@@ -335,7 +330,7 @@ def with_schemas(sources: Sources, read_bytes: ReadBytes) -> tuple[Sources, list
     return tuple(found), faults
 
 
-def _own(keys: SourceKeys, content: bytes) -> OwnSchema:
+def _own_schema(keys: SourceKeys, content: bytes) -> OwnSchema:
     schema = parsed_file(content, keys.message)
     is_avro = keys.message is None
     hashed = _canonical(content.decode("utf-8-sig")).encode() if is_avro else content

@@ -1,10 +1,6 @@
 """The kinds of settings: each reads, checks and writes one value. `setting` declares a key. Pure.
 
 Rules between several settings are in `rules`.
-
-What a value looks like in messages: without the logins that may stand in it.
-
-The kinds of settings with several values: lists and tables.
 """
 
 import json
@@ -144,8 +140,16 @@ def masked_url(url: str) -> str:
     be that of a secret. A text that is not a URL is masked whole."""
     if "://" not in url:
         return MASK
-    bare = _CREDENTIALS.sub(lambda found: _masked_credentials(found[0]), url)
-    return _URL_OPTION.sub(lambda found: _masked_option(*found.groups()), bare)
+
+    def masked_credentials(credentials: re.Match[str]) -> str:
+        user, colon, _ = credentials[0].partition(":")
+        return f"{user}:{MASK}" if colon else MASK
+
+    def masked_option(option: re.Match[str]) -> str:
+        name, value = option.groups()
+        return f"{name}={value if name in PLAIN_OPTIONS else MASK}"
+
+    return _URL_OPTION.sub(masked_option, _CREDENTIALS.sub(masked_credentials, url))
 
 
 def duration_ms(value: object) -> int:
@@ -301,15 +305,6 @@ def setting(default: object, kind: Kind[T], help_text: str, *, shapes: Shapes | 
     return field(default_factory=partial(kind.read, default), metadata=metadata)
 
 
-def _masked_credentials(credentials: str) -> str:
-    user, colon, _ = credentials.partition(":")
-    return f"{user}:{MASK}" if colon else MASK
-
-
-def _masked_option(name: str, value: str) -> str:
-    return f"{name}={value if name in PLAIN_OPTIONS else MASK}"
-
-
 _OUTER_COMMA: Final = re.compile(r",(?![^(]*\))")
 """A comma outside of parentheses: the parameters of a metric, `P(rel=2)@5`, stay together."""
 
@@ -319,10 +314,11 @@ def several(kind: Kind[T], name: str) -> Kind[tuple[T, ...]]:
 
     def read(value: object) -> tuple[T, ...]:
         if isinstance(value, str):
-            value = _parts(value)
+            parts = map(str.strip, _OUTER_COMMA.split(value))
+            value = [part for part in parts if part]
         if not isinstance(value, list):
             raise InvalidValue((value, f"must be a list ({name})"))
-        return tuple(each(value, kind.read))
+        return tuple(read_each(value, kind.read))
 
     def write(values: tuple[T, ...]) -> str:
         return f"[{', '.join(kind.write(value) for value in values)}]"
@@ -330,7 +326,7 @@ def several(kind: Kind[T], name: str) -> Kind[tuple[T, ...]]:
     return Kind(name, read, write, json_or_text)
 
 
-def each(values: Sequence[object], read: Callable[[object], T]) -> list[T]:
+def read_each(values: Sequence[object], read: Callable[[object], T]) -> list[T]:
     """Read every element. Raises one InvalidValue with the faults of all of them."""
     valid: list[T] = []
     faults: list[tuple[object, str]] = []
@@ -358,13 +354,13 @@ def table(name: str, value_kind: Kind[float]) -> Kind[dict[str, float]]:
     def read(value: object) -> dict[str, float]:
         if not isinstance(value, dict):
             raise InvalidValue((value, f"must be a table ({name})"))
-        return dict(each(list(value.items()), entry))
+        return dict(read_each(list(value.items()), entry))
 
     def write(value: dict[str, float]) -> str:
         pairs = (f"{quoted(key)} = {value_kind.write(number)}" for key, number in value.items())
         return "{ " + ", ".join(pairs) + " }" if value else "{}"
 
-    return Kind(name, read, write, _table_of)
+    return Kind(name, read, write, _parse_pairs)
 
 
 def windows() -> Kind[tuple[tuple[str, int], ...]]:
@@ -385,16 +381,12 @@ def groupings() -> Kind[tuple[tuple[str, ...], ...]]:
         names = [value] if isinstance(value, str) else value
         if not isinstance(names, list):
             raise InvalidValue((value, "must be a list of attribute names"))
-        return tuple(each(names, text(rule="must be a non-empty attribute name").read))
+        return tuple(read_each(names, text(rule="must be a non-empty attribute name").read))
 
     def write(names: tuple[str, ...]) -> str:
         return f"[{', '.join(quoted(name) for name in names)}]"
 
     return several(Kind("", element, write), "list of lists of attribute names")
-
-
-def _parts(given: str) -> list[object]:
-    return [part.strip() for part in _OUTER_COMMA.split(given) if part.strip()]
 
 
 def json_or_text(given: str) -> object:
@@ -408,7 +400,7 @@ def json_or_text(given: str) -> object:
         raise InvalidValue((given, f"is not JSON: {error}")) from error
 
 
-def _table_of(given: str) -> object:
+def _parse_pairs(given: str) -> object:
     parsed = json_or_text(given)
     if parsed is not given:
         return parsed

@@ -1,14 +1,5 @@
-"""A fault of the configuration, and rules that many keys share. Pure.
-
-Reads and writes tables whose names the user chooses, such as `[experiments.NAME]`.
-
-For their free names no environment variable overrides a key of them.
-
-Where reading begins in logs of which nothing was read yet.
-
-The addresses of a schema registry: one URL, or several separated by commas.
-
-`[links]`: the addresses that texts of alerts link to.
+"""A fault of the configuration, and what many keys share: rules, tables whose names the user
+chooses, and values of several sections. Pure.
 """
 
 import re
@@ -70,7 +61,8 @@ FieldFault: TypeAlias = tuple[str, object, str]
 
 
 def fields_of(owner: type) -> "dict[str, Field[Any]]":
-    """Key in the file → setting of a frozen class."""
+    """Key in the file → setting of a frozen class. No environment variable overrides a key of a
+    table whose name the user chooses, such as `[experiments.NAME]`."""
     settings = (entry for entry in fields(owner) if "kind" in entry.metadata)
     # `from_` stands for the key `from`, which is a word of the language.
     return {entry.name.removesuffix("_ms").removesuffix("_"): entry for entry in settings}
@@ -122,8 +114,8 @@ class Ago:
 Start: TypeAlias = LogEnd | Ago
 
 
-def start() -> Kind[Start]:
-    """An end of the log, or how far back."""
+def log_start() -> Kind[Start]:
+    """Where reading begins in logs of which nothing was read yet: an end, or how far back."""
 
     def read(value: object) -> Start:
         if isinstance(value, str) and value.lower() in (end.value for end in LogEnd):
@@ -146,19 +138,20 @@ _URL: Final = (
 _SEPARATOR: Final = r"\s*,\s*"
 
 
-def pattern_of_urls() -> str:
-    """The pattern of such a text."""
+def urls_pattern() -> str:
+    """The pattern of the addresses of a registry: one URL, or several separated by commas."""
     return rf"{_URL}({_SEPARATOR}{_URL})*"
 
 
 def urls_of(text: str) -> tuple[str, ...]:
     """The URLs, without a slash at their ends and without logins."""
-    return tuple(_without_login(url).rstrip("/") for url in _split(text))
+    parts = (url.partition("://") for url in _split_urls(text))
+    return tuple(f"{scheme}://{rest.rpartition('@')[2]}".rstrip("/") for scheme, _, rest in parts)
 
 
 def login_of(text: str) -> tuple[str, str] | None:
     """User name and password of the first URL that has them."""
-    for url in _split(text):
+    for url in _split_urls(text):
         parts = urlsplit(url)
         if parts.username is not None:
             return unquote(parts.username), unquote(parts.password or "")
@@ -168,18 +161,13 @@ def login_of(text: str) -> tuple[str, str] | None:
 def masked_urls(text: str) -> str:
     """The URLs with their passwords masked. What is no list of URLs is masked whole: a password
     with a comma that is not escaped would show in part."""
-    if not re.fullmatch(pattern_of_urls(), text):
+    if not re.fullmatch(urls_pattern(), text):
         return MASK
-    return ",".join(masked_url(url) for url in _split(text))
+    return ",".join(masked_url(url) for url in _split_urls(text))
 
 
-def _split(text: str) -> list[str]:
+def _split_urls(text: str) -> list[str]:
     return re.split(_SEPARATOR, text.strip())
-
-
-def _without_login(url: str) -> str:
-    scheme, _, rest = url.partition("://")
-    return f"{scheme}://{rest.rpartition('@')[2]}"
 
 
 # Without a fragment: the rules append the section of the alert.

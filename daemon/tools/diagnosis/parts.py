@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
-from ...config import Config, mapped, presets
+from ...config import Config, applied_sources, presets
 from ...events import Event, Limits, LogRecord, Rejected
 from ...mapping import (
     AUTO,
@@ -127,7 +127,7 @@ def units_of(config: Config, samples: Mapping[str, Sequence[LogRecord]]) -> dict
     several units."""
     found = {
         source.topic: unit_of(source, samples.get(source.topic, ()), config.limits)
-        for source in mapped(config.sources)
+        for source in applied_sources(config.sources)
         if source.reader is None
     }
     return {topic: unit for topic, unit in found.items() if unit is not None}

@@ -14,7 +14,7 @@ from relevanced.daemon.config import (
     read,
     relaying_keys,
     restarting_keys,
-    under,
+    under_layout,
 )
 from relevanced.daemon.storage import namespace_hash
 
@@ -85,15 +85,15 @@ def test_written_reads_back_equal() -> None:
     config = of(BOTH)
     assert of(describe(config)) == config
     assert of(describe_rows(config)).derive == config.derive
-    assert under(of(""), layout_of(config)).plan.derivations == config.plan.derivations
+    assert under_layout(of(""), layout_of(config)).plan.derivations == config.plan.derivations
 
 
 def test_directory_is_where_a_process_has_it_and_shapes_nothing() -> None:
     one, other = of(TRAFFIC), of(TRAFFIC.replace("heads", "elsewhere"))
     assert layout_of(one).digest == layout_of(other).digest
     assert one.plan.grouping_ids == other.plan.grouping_ids
-    assert under(other, layout_of(one)).derive == other.derive
-    assert under(of(GROUPED), layout_of(one)).derive == one.derive
+    assert under_layout(other, layout_of(one)).derive == other.derive
+    assert under_layout(of(GROUPED), layout_of(one)).derive == one.derive
     unlisted = of(TRAFFIC + 'unlisted = "rest"')
     assert unlisted.plan.grouping_ids != one.plan.grouping_ids
     assert layout_of(unlisted).digest != layout_of(one).digest

@@ -14,7 +14,7 @@ from relevanced.daemon.config import (
     read,
     relaying_keys,
     restarting_keys,
-    under,
+    under_layout,
 )
 from relevanced.daemon.storage import namespace_hash
 
@@ -91,10 +91,12 @@ def test_spelling_of_a_metric_is_no_change() -> None:
 def test_process_under_a_layout_keeps_its_own_directory() -> None:
     judged = of('[judgements]\ndirectory = "a"\nmetrics = ["P@3"]\nunjudged = "skip"')
     own = of('[judgements]\ndirectory = "b"')
-    assert under(own, layout_of(judged)).judgements == replace(judged.judgements, directory="b")
-    assert under(own, layout_of(judged)).plan.judged == judged.plan.judged
-    assert under(of(), layout_of(judged)).plan.judged == judged.plan.judged
-    assert under(own, layout_of(of())).plan.judged is None
+    assert under_layout(own, layout_of(judged)).judgements == replace(
+        judged.judgements, directory="b"
+    )
+    assert under_layout(own, layout_of(judged)).plan.judged == judged.plan.judged
+    assert under_layout(of(), layout_of(judged)).plan.judged == judged.plan.judged
+    assert under_layout(own, layout_of(of())).plan.judged is None
 
 
 def test_every_fault_is_reported_at_once() -> None:
@@ -144,7 +146,7 @@ def test_items_without_a_judgement_are_counted_beside_queries_only() -> None:
     config = of(on + '[queries]\ntext = "plain"')
     assert config.plan.missing and config.plan.missing_depth == 10
     assert load(describe(config), {}, "described") == config
-    assert under(of('[queries]\ntext = "plain"'), layout_of(config)).plan.missing
+    assert under_layout(of('[queries]\ntext = "plain"'), layout_of(config)).plan.missing
 
 
 def test_counting_items_is_another_layout_and_off_is_the_same_as_before() -> None:

@@ -23,7 +23,7 @@ from relevanced.daemon.config import (
     read,
     relaying_keys,
     restarting_keys,
-    under,
+    under_layout,
 )
 from relevanced.daemon.events import Limits
 from relevanced.daemon.kafka import kafka_settings
@@ -569,7 +569,7 @@ def test_a_process_works_under_the_layout_of_another_configuration(join: str) ->
     old = load(f'[metrics]\nnames = ["RR@10"]\n{join}', {}, "test")
     more = '[metrics]\nnames = ["P@5"]\nrelevant_from = 2\n[segments]\ngroupings = [["device"]]\n'
     new = load(more + join, {}, "test")
-    worked = under(old, layout_of(new))
+    worked = under_layout(old, layout_of(new))
     assert layout_of(worked).digest == layout_of(new).digest and worked.plan == new.plan
     assert worked.limits == new.limits and namespace(worked) == namespace(old)
 

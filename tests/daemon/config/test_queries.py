@@ -10,7 +10,7 @@ from relevanced.daemon.config import (
     layout_of,
     load,
     relaying_keys,
-    under,
+    under_layout,
 )
 from relevanced.daemon.storage import namespace_hash
 
@@ -57,7 +57,7 @@ def test_days_are_no_layout() -> None:
 
 def test_layout_keeps_the_days_and_the_key_of_this_process() -> None:
     hashed = f'[queries]\ntext = "hashed"\ndays = 3\nkey = "{KEY}"'
-    config = under(of(hashed), layout_of(of('[queries]\ntext = "hashed"\nkept = 9')))
+    config = under_layout(of(hashed), layout_of(of('[queries]\ntext = "hashed"\nkept = 9')))
     queries = config.plan.queries
     assert queries is not None
     assert (queries.kept, queries.days, queries.key) == (9, 3, KEY.encode())

@@ -10,11 +10,11 @@ from google.protobuf import descriptor_pb2
 from relevanced.daemon.config import (
     Config,
     ConfigError,
+    applied_sources,
     book_of,
     decoder_of,
     describe,
     load,
-    mapped,
     read,
     sources,
 )
@@ -190,7 +190,7 @@ def test_a_source_without_a_codec_keeps_its_namespace() -> None:
 def test_the_effective_configuration_reads_back_as_the_same(text: str) -> None:
     config = loaded(text)
     again = loaded(describe(config))
-    assert mapped(again.sources) == mapped(config.sources)
+    assert applied_sources(again.sources) == applied_sources(config.sources)
     assert namespace_hash(again) == namespace_hash(config)
 
 

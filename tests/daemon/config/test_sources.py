@@ -9,12 +9,12 @@ from relevanced.daemon.config import (
     SECTION,
     Config,
     ConfigError,
+    applied_sources,
     describe,
     load,
-    mapped,
     presets,
     slow_expressions,
-    without_users,
+    tables_without_users,
 )
 from relevanced.daemon.storage import namespace_hash
 
@@ -162,7 +162,7 @@ def test_a_topic_that_is_missing_or_wrong_repeats_no_other() -> None:
 def test_keys_beside_a_preset_replace_its_keys_one_by_one() -> None:
     text = f'[[sources]]\ntopic = "a"\npreset = "segment"\n{WITH_IDS}'
     text = text.replace("[sources.feedback]", 'attributes = { shop = "shop" }\n[sources.feedback]')
-    (source,) = mapped(loaded(text).sources)
+    (source,) = applied_sources(loaded(text).sources)
     (shown,), (reaction,) = source.impressions, source.feedback
     assert [one.text for one in shown.id] == ["s"]
     assert shown.items.text == "properties.products"
@@ -233,7 +233,7 @@ def test_the_effective_configuration_reads_back_as_the_same(name: str) -> None:
     more = '[[sources.drop]]\nreason = "bot"\nwhere = "regex(ua, \'bot\')"\n'
     config = loaded(f'[[sources]]\ntopic = "a"\npreset = "{name}"\n{ids_of(name)}{more}')
     again = loaded(describe(config))
-    assert mapped(again.sources) == mapped(config.sources)
+    assert applied_sources(again.sources) == applied_sources(config.sources)
     assert namespace_hash(again) == namespace_hash(config)
 
 
@@ -263,7 +263,7 @@ def test_sources_whose_searches_count_for_no_user_are_named(
     source = OWN.replace(FEEDBACK, f"{table}\n{FEEDBACK}")
     config = loaded(f'[queries]\ntext = "plain"\n{queries}\n{source}')
     user = config.queries.user
-    assert list(without_users(config.sources, config.queries)) == (
+    assert list(tables_without_users(config.sources, config.queries)) == (
         []
         if is_named
         else [
@@ -272,7 +272,7 @@ def test_sources_whose_searches_count_for_no_user_are_named(
         ]
     )
     off = loaded(source)
-    assert not list(without_users(off.sources, off.queries))
+    assert not list(tables_without_users(off.sources, off.queries))
 
 
 @pytest.mark.parametrize(
@@ -314,7 +314,7 @@ def test_the_sources_of_the_guide_are_valid() -> None:
     (block,) = [
         one for one in re.findall(r"```toml\n(.*?)```", text, re.DOTALL) if f"[[{SECTION}]]" in one
     ]
-    (source,) = mapped(loaded(block).sources)
+    (source,) = applied_sources(loaded(block).sources)
     assert source.drops and source.impressions and source.feedback
 
 

@@ -3,7 +3,7 @@
 import json
 from typing import Any, Final
 
-from relevanced.daemon.config import load, mapped
+from relevanced.daemon.config import applied_sources, load
 from relevanced.daemon.events import Limits
 from relevanced.daemon.mapping import Mapper, mapper
 from relevanced.daemon.schemas import AVRO, SchemaBook, SchemaId, SchemaText
@@ -69,7 +69,7 @@ def mapper_of(text: str, limits: Limits = LIMITS) -> Mapper:
     """The mapper of a source, with the schemas of the book."""
     registry = GLUE if 'framing = "glue"' in text else CONFLUENT
     config = load(f'{registry}[[sources]]\ntopic = "t"\n{text}', {}, "test.toml")
-    return mapper(mapped(config.sources)[0], limits, book())
+    return mapper(applied_sources(config.sources)[0], limits, book())
 
 
 def click(**fields: Any) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from relevanced.daemon.config import load, mapped
+from relevanced.daemon.config import applied_sources, load
 from relevanced.daemon.events import Decoded, Limits
 from relevanced.daemon.mapping import Mapper, mapper
 
@@ -32,7 +32,7 @@ rank = "rank"
 def mapper_of(text: str, limits: Limits = LIMITS) -> Mapper:
     """The mapper of the first source of a configuration; `text` is without its header."""
     config = load(f'[[sources]]\ntopic = "t"\n{text}', {}, "test.toml")
-    return mapper(mapped(config.sources)[0], limits)
+    return mapper(applied_sources(config.sources)[0], limits)
 
 
 def json(value: Any) -> bytes:
