@@ -276,7 +276,7 @@ def with_days(findings: Findings, experiment: str, rows: tuple[DayEffect, ...]) 
         findings.as_of,
         tuple(
             (
-                msgspec.structs.replace(one, effects_by_day=rows)
+                msgspec.structs.replace(one, by_day=rows)
                 if one.experiment == experiment
                 else one
             )

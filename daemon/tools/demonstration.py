@@ -3,16 +3,6 @@ Valkey, with nothing else to install.
 
 Two variants of a ranker run side by side, and after a while the ranking of one country breaks. Some
 queries broke before: too few to move a score, so that only the list of queries says which.
-
-The judgements of the demo: a directory of its own, with one file that is in force since before
-the simulated history began.
-
-The demo's source in place of Kafka: simulated search traffic, as lanes of records.
-
-Records are kept until they are durable, so that a lane can be read again from its stored offsets.
-
-The lines that the demo prints: the scores of the broken country beside those of all traffic, and
-the headline of the page when it changes.
 """
 
 import asyncio
@@ -86,7 +76,9 @@ class DemoRecord:
 
 
 class DemoSource:
-    """Turns the traffic that is due by the clock into records. Its one reader has every lane."""
+    """In place of Kafka: turns the traffic that is due by the clock into records. Its one reader
+    has every lane. Records are kept until they are durable, so that a lane can be read again from
+    its stored offsets."""
 
     def __init__(
         self, traffic: Iterator[tuple[int, Mapping[str, Any]]], clock: Callable[[], float]
@@ -103,7 +95,12 @@ class DemoSource:
     ) -> Batch:
         """Return the records that are due."""
         self._take_due(max_records)
-        unread = {lane: self._unread(lane) for lane in self._next if lanes is None or lane in lanes}
+        unread = dict[int, list[DemoRecord]]()
+        for lane, offset in self._next.items():
+            if lanes is None or lane in lanes:
+                log = self._logs[lane]
+                is_read = not log or log[-1].offset < offset
+                unread[lane] = [] if is_read else list(islice(log, offset - log[0].offset, None))
         found = {lane: {TOPIC: records} for lane, records in unread.items() if records}
         for lane in found:
             self._next[lane] = self._ends[lane]
@@ -120,22 +117,13 @@ class DemoSource:
             self._ahead = (arrival_ms, event) if arrival_ms > now_ms else None
             if self._ahead is not None:
                 return
-            self._append(arrival_ms, event)
-
-    def _append(self, arrival_ms: int, event: Mapping[str, Any]) -> None:
-        key = str(event["impression_id"]).encode()
-        lane = crc32(key) % LANES
-        record = DemoRecord(
-            TOPIC, lane, self._ends[lane], arrival_ms, key, msgspec.json.encode(event)
-        )
-        self._logs[lane].append(record)
-        self._ends[lane] += 1
-
-    def _unread(self, lane: int) -> list[DemoRecord]:
-        log = self._logs[lane]
-        if not log or log[-1].offset < self._next[lane]:
-            return []
-        return list(islice(log, self._next[lane] - log[0].offset, None))
+            key = str(event["impression_id"]).encode()
+            lane = crc32(key) % LANES
+            record = DemoRecord(
+                TOPIC, lane, self._ends[lane], arrival_ms, key, msgspec.json.encode(event)
+            )
+            self._logs[lane].append(record)
+            self._ends[lane] += 1
 
     @asynccontextmanager
     async def batch_in_hand(self) -> AsyncIterator[None]:
@@ -217,7 +205,7 @@ METRIC: Final = "RR@10"
 WINDOW: Final = "1m"
 
 
-def story(report: Report, regression: Regression | None, start_ms: int, now_ms: int) -> str:
+def story_text(report: Report, regression: Regression | None, start_ms: int, now_ms: int) -> str:
     """The metric over all traffic and in the segment that breaks, and whether it is broken yet."""
     time = datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%H:%M:%S")
     live = [s for s in report.scores if (s.metric, s.window, s.view) == (METRIC, WINDOW, "live")]
@@ -236,7 +224,7 @@ def story(report: Report, regression: Regression | None, start_ms: int, now_ms: 
     return f"{time}  {METRIC} over {WINDOW}: {', '.join(parts)}  ({broken or 'nothing breaks'})"
 
 
-def by_judgements(judged: Judged, regression: Regression | None) -> str:
+def judged_text(judged: Judged, regression: Regression | None) -> str:
     """The first judged metric over all traffic and in the segment that breaks; nothing where
     nothing is judged yet."""
     metric = next(iter(judged.judged_metrics), "")
@@ -249,7 +237,7 @@ def by_judgements(judged: Judged, regression: Regression | None) -> str:
     return f"          by judgements, {metric}: {', '.join(parts)}"
 
 
-def news(said: Headline | None, headline: Headline) -> str:
+def page_news(said: Headline | None, headline: Headline) -> str:
     """What the page says now, where it says something else than `said`; else nothing."""
     if said is not None and (said.tone, said.change) == (headline.tone, headline.change):
         return ""
@@ -360,10 +348,10 @@ async def _print_story(service: Service, traffic: Traffic, start_ms: int) -> Non
         report, reading = service.http.published.report, service.http.published.reading
         if report is None or reading is None:
             continue
-        lines = [story(report, traffic.regression, start_ms, int(time.time() * 1000))]
-        lines += filter(None, [by_judgements(judged(reading, {}), traffic.regression)])
+        lines = [story_text(report, traffic.regression, start_ms, int(time.time() * 1000))]
+        lines += filter(None, [judged_text(judged(reading, {}), traffic.regression)])
         now = headline(reading)
-        lines += filter(None, [news(said, now)])
+        lines += filter(None, [page_news(said, now)])
         said = now
         for line in lines:
             console.print(line, soft_wrap=True, highlight=False)

@@ -32,7 +32,7 @@ from .diagnosis import (
     known_schemas,
     looked_at,
     own_schema,
-    propose,
+    propose_sources,
 )
 
 FILE = click.Path(exists=True, dir_okay=False)
@@ -130,7 +130,7 @@ def diagnosed(
     `given`: what is known of their schemas."""
     given = given or GivenBodies()
     samples, ways = bodies.as_json(samples, bodies.written_of(samples), given)
-    sources = propose(samples, [topic for topic, way in ways.items() if not way.is_plain])
+    sources = propose_sources(samples, [topic for topic, way in ways.items() if not way.is_plain])
     read = {one.topic: samples[one.topic] for one in sources}
     looked, config = Looked(), config_of(sources)
     if sources:

@@ -24,12 +24,12 @@ from .trec import (
     Undefined,
     UnknownMetrics,
     apparent_kind,
-    asked,
+    asked_metrics,
     compare_runs,
+    coverage_remarks,
     parse_qrels,
     parse_run,
-    remarks,
-    score,
+    score_run,
 )
 
 MAX_FAULTS_SHOWN: Final = 20
@@ -152,7 +152,9 @@ def eval_command(
     with --ties rank only. The gain of nDCG is 2^grade - 1; that of trec_eval is nDCG(gain=linear).
     """
     try:
-        metrics = asked(metric_names, relevant_from=relevant_from, max_grade=max_grade, ideal=ideal)
+        metrics = asked_metrics(
+            metric_names, relevant_from=relevant_from, max_grade=max_grade, ideal=ideal
+        )
     except UnknownMetrics as error:
         raise click.BadParameter(str(error), param_hint="'-m'") from error
     policies = Policies(ties, missing, undefined, negative, most_results)
@@ -160,7 +162,7 @@ def eval_command(
     compared = compare_runs(scored, list(metrics.values()), undefined) if compare else []
     click.echo(WRITERS[output](EvaluationReport(metrics, policies, scored, compared), per_query))
     if output != "table":  # which has them below
-        for remark in remarks(scored, missing):
+        for remark in coverage_remarks(scored, missing):
             click.echo(remark, err=True)
     if plot is not None:
         _plot(scored, plot, relevant_from)
@@ -178,7 +180,7 @@ def _score_all(
     names = _run_names([run for run in runs if run is not None], run_files)
     try:
         return [
-            score(qrels, run, metrics, policies, name=name, file=file)
+            score_run(qrels, run, metrics, policies, name=name, file=file)
             for run, name, file in zip(runs, names, run_files)
             if run is not None
         ]

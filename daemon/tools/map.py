@@ -1,6 +1,5 @@
-"""`relevanced map` on the command line: what recorded records come to, to write a mapping with.
-
-What the records of files come to: native events, and the first record of each refusal.
+"""`relevanced map`: what the records of files come to, to write a mapping with: native events, and
+the first record of each refusal.
 """
 
 import sys
@@ -51,17 +50,15 @@ class Mapped:
             self.refusals.note(part.place, too_large(part.too_long, self.most_bytes), b"")
             return
         for place, line in enumerate(part.split(), part.place):
-            if line and not line.isspace():
-                self._take_line(place, line)
-
-    def _take_line(self, place: int, line: bytes) -> None:
-        self.records += 1
-        for event in self.decode(line):
-            if isinstance(event, Rejected):
-                self.refusals.note(place, event, line)
+            if not line or line.isspace():
                 continue
-            self.events["impressions" if isinstance(event, Impression) else "feedback"] += 1
-            self.out.write(native_text(event) + b"\n")
+            self.records += 1
+            for event in self.decode(line):
+                if isinstance(event, Rejected):
+                    self.refusals.note(place, event, line)
+                    continue
+                self.events["impressions" if isinstance(event, Impression) else "feedback"] += 1
+                self.out.write(native_text(event) + b"\n")
 
 
 def map_files(
@@ -86,16 +83,12 @@ def map_files(
     except (StartError, Unavailable) as error:
         print(error, file=sys.stderr)
         return 1
-    _say(mapped, paths)
-    return 0 if mapped.events else 1
-
-
-def _say(mapped: Mapped, paths: Sequence[str]) -> None:
     counts = mapped.events
     named = f"{counts['impressions']:,} impressions, {counts['feedback']:,} feedback"
     lines = [f"{mapped.records:,} records: {named}"]
     lines += map(refused_line, mapped.refusals.listed(paths))
     print("\n".join(lines), file=sys.stderr)
+    return 0 if mapped.events else 1
 
 
 @click.command("map")

@@ -2,10 +2,6 @@
 
 lines ─▶ decode ─▶ clicks by (query, item, rank) ─▶ harvest ─▶ a table of the configuration, or why
 there is none
-
-Result lists of recorded events, with the clicks on them, for `relevanced propensities`.
-
-lines in, counts out.
 """
 
 import math

@@ -212,7 +212,10 @@ def simulate_command(
         effect=effect,
         faults=Faults(faults, faults, faults, faults),
     )
-    _check_effect(traffic)
+    try:
+        traffic.treated_share
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
     write_judgements(judgements_file, traffic)
     config = _config(config_file, kafka, topic)
     logs.configure(config.log.level, config.log.format, sys.stderr)
@@ -259,13 +262,6 @@ def _check_written(
             f"--format {name}: is one of two topics, so give --out, and for both topics the same"
             " --seed, --rate, --start and --duration"
         )
-
-
-def _check_effect(traffic: Traffic) -> None:
-    try:
-        traffic.treated_share
-    except ValueError as error:
-        raise click.UsageError(str(error)) from error
 
 
 def _config(config_file: str | None, kafka: str | None, topic: str | None) -> Config:

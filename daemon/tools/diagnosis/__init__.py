@@ -3,13 +3,13 @@
 from . import bodies
 from .bodies import GivenBodies, known_schemas, own_schema
 from .findings import as_json, as_text, configuration, findings
-from .guessing import GuessedRecords, guessed
+from .guessing import GuessedRecords, guess_tables
 from .looked import Looked, looked_at
 from .parts import DoctorFinding, is_wrong
 from .profile import attributes, crawlers, profiled
-from .proposing import config_of, propose
+from .proposing import config_of, propose_sources
 from .traffic_findings import Smallest, lane_of, size_of, smallest_drops, span_s
-from .visitors import effect, keys_of
+from .visitors import effect_of_visitors, keys_of
 
 __all__ = (
     "as_json",
@@ -20,10 +20,10 @@ __all__ = (
     "configuration",
     "crawlers",
     "DoctorFinding",
-    "effect",
+    "effect_of_visitors",
     "findings",
     "GivenBodies",
-    "guessed",
+    "guess_tables",
     "GuessedRecords",
     "is_wrong",
     "keys_of",
@@ -33,7 +33,7 @@ __all__ = (
     "looked_at",
     "own_schema",
     "profiled",
-    "propose",
+    "propose_sources",
     "size_of",
     "Smallest",
     "smallest_drops",

@@ -1,7 +1,5 @@
-"""How the records of topics are written: frames and codecs by their bytes, and the records as
-JSON, which everything else looks at.
-
-The schemas that the doctor reads records by: from a registry, and from files.
+"""How the records of topics are written: frames and codecs by their bytes, the schemas to read
+them by, and the records as JSON, which everything else looks at.
 """
 
 from collections import Counter
@@ -36,7 +34,7 @@ from ...schemas import (
     named_schema,
     parsed_file,
 )
-from .parts import DoctorFinding, percent, replaced, toml
+from .parts import DoctorFinding, percent, toml, with_value
 
 LOOKED_AT: Final = 2000
 """So many records of a topic say how it is written."""
@@ -239,7 +237,7 @@ def _decoded(
                 read += 1
             except (InvalidField, OverflowError) as error:
                 first = first or (error.detail if isinstance(error, InvalidField) else str(error))
-        found.append(replaced(record, value))
+        found.append(with_value(record, value))
     return found, replace(way, read=read / len(records), first=first)
 
 

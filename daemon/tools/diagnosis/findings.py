@@ -1,9 +1,4 @@
-"""What is to be said of a sample of topics, line by line.
-
-Events that a preset leaves out because it does not know their kind.
-
-What the doctor prints and writes.
-"""
+"""What is to be said of a sample of topics, line by line, and how it is printed and written."""
 
 import math
 from collections import Counter
@@ -24,13 +19,13 @@ from .parts import (
     DoctorFinding,
     Level,
     elements_of,
-    find,
+    find_value,
     is_wrong,
     json_value,
     percent,
-    replaced,
     toml,
     units_of,
+    with_value,
 )
 from .proposing import ProposedSource, Trial, config_of, same_tables
 from .traffic_findings import USUAL, needed_lateness_s, needed_window_s
@@ -38,40 +33,40 @@ from .traffic_findings import USUAL, needed_lateness_s, needed_window_s
 SHOWN_KINDS: Final = 5
 
 
-def other_kinds(source: ProposedSource, records: Sequence[LogRecord]) -> Counter[str]:
+def unmapped_kinds(source: ProposedSource, records: Sequence[LogRecord]) -> Counter[str]:
     """Kind → events of this kind that neither table of the preset maps."""
-    path = _path(source.trial.preset)
+    path = _kind_path(source.trial.preset)
     if path is None:
         return Counter()
     kind, decode = expression(path), decoder_of(config_of([source]))
     found = Counter[str]()
     for record in records[:MOST_RECORDS]:
         for value in elements_of(source.trial.preset, json_value(record.value)):
-            element = replaced(record, msgspec.json.encode(value))
+            element = with_value(record, msgspec.json.encode(value))
             if all(_is_not_mapped(event) for event in decode.of_record(element)):
-                name = find(kind, value)
+                name = find_value(kind, value)
                 found.update([name] if isinstance(name, str) else [])
     return found
 
 
-def found(
+def _unmapped_kind_findings(
     sources: Sequence[ProposedSource], samples: Mapping[str, Sequence[LogRecord]], values: bool
 ) -> Iterator[DoctorFinding]:
     """A line for each topic that has some. `values`: whether they are named."""
     for source in sources:
-        kinds = other_kinds(source, samples[source.topic])
+        kinds = unmapped_kinds(source, samples[source.topic])
         if kinds:
             count = "1 value" if len(kinds) == 1 else f"{len(kinds)} values"
             listed = ", ".join(f"{name} {n:,}" for name, n in kinds.most_common(SHOWN_KINDS))
             words = (
-                f"{kinds.total():,} records have another {_path(source.trial.preset)} than the"
+                f"{kinds.total():,} records have another {_kind_path(source.trial.preset)} than the"
                 f" preset knows, {count}: add those that are feedback to kinds of"
                 f" [sources.feedback] ({listed if values else '--show-values: which'})"
             )
             yield DoctorFinding(f"other kinds in {source.topic}", "look", words)
 
 
-def _path(preset: str) -> str | None:
+def _kind_path(preset: str) -> str | None:
     """Where a preset with a table of kinds finds the kind of an event."""
     table = presets().get(preset, {}).get("feedback", {})
     return str(table["kind"]) if "kinds" in table else None
@@ -100,7 +95,7 @@ def findings(
     chosen = {source.topic: source.trial for source in sources}
     for topic, records in samples.items():
         yield _decoded(topic, len(records), chosen.get(topic), values)
-    yield from found(sources, samples, values)
+    yield from _unmapped_kind_findings(sources, samples, values)
     if not looked.seen:
         return
     yield _events(looked)
@@ -129,7 +124,9 @@ def _decoded(topic: str, records: int, trial: Trial | None, values: bool) -> Doc
         )
         return DoctorFinding(name, "wrong", words)
     share = percent(trial.share)
-    how = f"with preset {_names(trial.preset)}" if trial.preset else "with the guessed tables"
+    # The preset, and those that read such records alike.
+    presets = " or ".join([trial.preset, *same_tables(trial.preset)]) if trial.preset else ""
+    how = f"with preset {presets}" if presets else "with the guessed tables"
     words = f"{share} of {trial.records:,} map {how}"
     others = [f"{count:,} {reason}" for reason, count in trial.reasons.most_common()]
     if others:
@@ -138,11 +135,6 @@ def _decoded(topic: str, records: int, trial: Trial | None, values: bool) -> Doc
     refused_share = 1 - (trial.mapped + skipped) / trial.records
     level: Level = "wrong" if refused_share > 1 - LEAST_DECODED else "good"
     return DoctorFinding(name, level, words)
-
-
-def _names(preset: str) -> str:
-    """The preset, and those that read such records alike."""
-    return " or ".join([preset, *same_tables(preset)])
 
 
 def _example(trial: Trial, values: bool) -> str:
@@ -165,12 +157,9 @@ def _events(looked: Looked) -> DoctorFinding:
     return DoctorFinding("events", "wrong" if missing else "good", words)
 
 
-def _total(outcomes: Counter[str]) -> int:
-    return outcomes.total() - outcomes["rank_mismatch"]  # counted beside `joined`
-
-
 def _joins(outcomes: Counter[str]) -> DoctorFinding:
-    total, name = _total(outcomes), "join rate"
+    total, name = outcomes.total(), "join rate"
+    total -= outcomes["rank_mismatch"]  # counted beside `joined`
     if total < FEW:
         words = f"too little feedback to say: {total:,} pieces in the last two thirds of the sample"
         return DoctorFinding(name, "look", words)
@@ -242,11 +231,11 @@ def configuration(
     if any(one.trial.preset in FORMATS and not ways[one.topic].is_plain for one in sources):
         return None
     used = {source.topic: ways[source.topic] for source in sources}
-    begin = [*_services(brokers), *bodies.registry_lines(used, given)]
-    return "\n".join((*begin, *_lines(sources, looked, used, given))) + "\n"
+    begin = [*_connection_lines(brokers), *bodies.registry_lines(used, given)]
+    return "\n".join((*begin, *_source_lines(sources, looked, used, given))) + "\n"
 
 
-def _services(brokers: Sequence[str]) -> Iterator[str]:
+def _connection_lines(brokers: Sequence[str]) -> Iterator[str]:
     yield "# Proposed by relevanced doctor. relevanced check-config says what else can be set."
     yield "[kafka]"
     if brokers:
@@ -257,7 +246,7 @@ def _services(brokers: Sequence[str]) -> Iterator[str]:
     yield 'url = "redis://localhost:6379/0"  # change it: where Redis is'
 
 
-def _lines(
+def _source_lines(
     sources: Sequence[ProposedSource],
     looked: Looked,
     ways: Mapping[str, Written],
@@ -276,17 +265,12 @@ def _attribution(looked: Looked) -> Iterator[str]:
         "lateness": (needed_lateness_s(looked), USUAL.lateness_s, "99 % of the events come"),
         "window": (needed_window_s(looked), USUAL.window_s, "95 % of the feedback comes"),
     }
-    lines = [
-        f'{key} = "{_rounded_up(seconds)}"  # {who} within {seconds:.0f} s'
-        for key, (seconds, default, who) in needed.items()
-        if seconds > default
-    ]
+    lines = list[str]()
+    for key, (seconds, default, who) in needed.items():
+        if seconds > default:
+            minutes = math.ceil(seconds * 4 / 3 / 60)  # with a third to spare
+            lines.append(f'{key} = "{minutes}m"  # {who} within {seconds:.0f} s')
     yield from ("[attribution]", *lines) if lines else ()
-
-
-def _rounded_up(seconds: float) -> str:
-    """A duration of whole minutes with a third to spare."""
-    return f"{math.ceil(seconds * 4 / 3 / 60)}m"
 
 
 def _groupings(looked: Looked) -> Iterator[str]:

@@ -1,7 +1,4 @@
-"""Guessed tables of one topic, and how they are written.
-
-Where feedback of no preset states the rank of its item, guessed from the lists.
-"""
+"""Guessed tables of one topic, how they are written, and the rank that feedback states."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ...mapping import expression
-from .parts import find, literal, toml
+from .parts import find_value, jmespath_literal, toml
 from .profile import IdPair, TimeGuess, attribute_line, plain_members
 
 CHECK: Final = "guessed: check"
@@ -94,7 +91,8 @@ class GuessedFeedbackTable:
             yield _where(*self.where)
         if self.path is None:
             kind = next(iter(self.kinds.values()))
-            yield f"kind = {toml(literal(kind))}  # guessed by the name of the topic: check"
+            literal = toml(jmespath_literal(kind))
+            yield f"kind = {literal}  # guessed by the name of the topic: check"
         else:
             named = ", ".join(f"{toml(text)} = {toml(kind)}" for text, kind in self.kinds.items())
             yield f"kind = {toml(self.path)}  # {CHECK}"
@@ -124,7 +122,7 @@ class Guess:
 
 
 def _where(path: str, text: str) -> str:
-    return f"where = {toml(f'{path} == {literal(text)}')}  # {CHECK}"
+    return f"where = {toml(f'{path} == {jmespath_literal(text)}')}  # {CHECK}"
 
 
 BASES: Final = (1, 0)
@@ -145,7 +143,7 @@ def guessed_rank(
     seen, states = Counter[str](), defaultdict[tuple[str, int], list[int]](list)
     for value in feedback:
         members = plain_members(value)
-        found = shown.get(str(find(id_path, value)), [])
+        found = shown.get(str(find_value(id_path, value)), [])
         item = str(members.get(items.of_feedback))
         if item not in found:
             continue
@@ -176,7 +174,7 @@ def _items_by_id(lists: Sequence[Any], pair: IdPair, items: Items) -> dict[str, 
     array = expression(f"{items.array}[]{member}")
     found = dict[str, list[str]]()
     for value in lists:
-        shown = find(array, value)
+        shown = find_value(array, value)
         if isinstance(shown, list):
-            found.setdefault(str(find(id_path, value)), [*map(str, shown)])
+            found.setdefault(str(find_value(id_path, value)), [*map(str, shown)])
     return found

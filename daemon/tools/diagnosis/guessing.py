@@ -14,7 +14,7 @@ from itertools import chain
 from typing import Any, Final
 
 from .guessed_tables import Guess, GuessedFeedbackTable, Items, ListTable, guessed_rank
-from .parts import literal
+from .parts import jmespath_literal
 from .profile import (
     AGENT,
     EACH,
@@ -108,7 +108,7 @@ class Split:
                     yield Reactions(other, named, (path, name))
 
 
-def guessed(topics: Mapping[str, GuessedRecords]) -> dict[str, Guess]:
+def guess_tables(topics: Mapping[str, GuessedRecords]) -> dict[str, Guess]:
     """Guess the tables of the records of some topics, by topic; empty where they do not look like
     lists and feedback. Of all records that could be lists those are, of whose items feedback names
     the most."""
@@ -267,7 +267,7 @@ def _texts_of_ids(lists: GuessedRecords) -> Iterator[tuple[str, None, set[int]]]
         for separator in SEPARATORS:
             if sum(separator in text for text in values) >= LEAST_COMMON * len(lists.values):
                 hashes = {hash_of(part) for text in values for part in text.split(separator)}
-                yield f"split({path}, {literal(separator)})", None, hashes
+                yield f"split({path}, {jmespath_literal(separator)})", None, hashes
 
 
 def _user(lists: Profile, used: set[str | None]) -> str | None:

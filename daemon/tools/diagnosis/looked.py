@@ -1,7 +1,4 @@
-"""The events of a sample, and what they say of it: joins, ranks, times, ids, attributes. Pure.
-
-Where producers begin to count ranks: the stated rank of feedback less that in its list.
-"""
+"""The events of a sample, and what they say of it: joins, ranks, times, ids, attributes. Pure."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -167,7 +164,7 @@ def disorder_s(looked: Looked) -> list[float]:
     return found
 
 
-def repeated(looked: Looked) -> tuple[int, int]:
+def repeated_counts(looked: Looked) -> tuple[int, int]:
     """(impressions, feedback) that repeat one that was read before."""
     lists = Counter((one.impression_id, one.first_rank, one.items) for one in looked.impressions)
     reactions = Counter(
@@ -202,7 +199,7 @@ def rank_offsets(looked: Looked) -> Offsets:
     return Counter(offset for _, offset in _offsets(looked))
 
 
-def agreed(offsets: Offsets) -> int | None:
+def agreed_offset(offsets: Offsets) -> int | None:
     """The offset that nearly all feedback has; None where it is mixed, or there is too little."""
     if offsets.total() < FEW:
         return None
@@ -210,7 +207,7 @@ def agreed(offsets: Offsets) -> int | None:
     return offset if count >= LEAST_ONE_RANK * offsets.total() else None
 
 
-def explained_by(looked: Looked) -> tuple[str, Mapping[str, int]] | None:
+def offsets_explained_by(looked: Looked) -> tuple[str, Mapping[str, int]] | None:
     """The attribute of lists by whose values mixed ranks agree, and the offset of each value: often
     one application counts from 0 and another from 1. None where no attribute explains them."""
     by_name: dict[str, dict[str, Offsets]] = {}
@@ -220,7 +217,7 @@ def explained_by(looked: Looked) -> tuple[str, Mapping[str, int]] | None:
     found = dict[str, dict[str, int]]()
     for name, by_value in by_name.items():
         enough = {value: one for value, one in by_value.items() if one.total() >= FEW}
-        offsets = {value: agreed(one) for value, one in enough.items()}
+        offsets = {value: agreed_offset(one) for value, one in enough.items()}
         known = {value: offset for value, offset in offsets.items() if offset is not None}
         if len(set(known.values())) > 1 and len(known) == len(enough):
             found[name] = known

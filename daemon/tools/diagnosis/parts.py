@@ -1,12 +1,5 @@
-"""How a proposed configuration is written.
-
-Records as JSON values.
-
-What of a record may be events under a preset: the elements of a batch, or the record.
-
-One line of what the doctor says.
-
-In which unit the times of mapped records are written.
+"""What every part of the doctor needs: values and expressions of JSON records as TOML, units of
+their times, and one line of what it says.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -38,7 +31,7 @@ def toml(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def literal(text: str) -> str:
+def jmespath_literal(text: str) -> str:
     """A text as a literal of JMESPath."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
@@ -63,17 +56,17 @@ ANY_SIZE: Final = 1 << 30
 def elements_of(preset: str, value: Any) -> Sequence[Any]:
     """The objects that the preset's `each` finds in the value of a record."""
     each = _each(preset)
-    found = value if each is None else find(each, value)
+    found = value if each is None else find_value(each, value)
     elements = found if isinstance(found, list) else [found]
     return [element for element in elements if isinstance(element, dict)]
 
 
-def find(path: Expression, value: Any) -> Any:
+def find_value(path: Expression, value: Any) -> Any:
     """What an expression finds in a value. Raises InvalidField."""
     return Evaluation(Surroundings(value), ANY_SIZE).find(path, value)
 
 
-def replaced(record: LogRecord, value: bytes | None) -> RecordedRecord:
+def with_value(record: LogRecord, value: bytes | None) -> RecordedRecord:
     """The record with another value."""
     return RecordedRecord(
         record.topic,

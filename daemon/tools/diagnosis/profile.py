@@ -1,15 +1,8 @@
-"""Which paths JSON records have, how often, and with which values.
+"""Which paths JSON records have, how often, and with which values; and what these are: attributes,
+times, ids, crawlers.
 
 Values are kept as hashes, so that a profile can say that two paths have the same ones, and show
 none.
-
-Attributes worth grouping by: members of lists that are texts of few values.
-
-Which member of records is their time, and in which unit.
-
-Which paths of two kinds of records have the id of a search in common.
-
-Which records name a crawler as their user agent, or a visitor without consent.
 """
 
 import re
@@ -21,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from ...events import instant_ms
-from .parts import literal, toml
+from .parts import jmespath_literal, toml
 
 MOST_VALUES: Final = 10_000
 """Distinct values of a path that are counted; later ones are not."""
@@ -376,7 +369,7 @@ def _shares(found: Iterable[tuple[str, bool]]) -> list[CrawlerShare]:
 
 def drop_lines(share: CrawlerShare) -> tuple[str, ...]:
     """The rule that leaves crawlers out, as TOML."""
-    where = f"regex({share.path}, {literal(CRAWLER)})"
+    where = f"regex({share.path}, {jmespath_literal(CRAWLER)})"
     words = f"{100 * share.of:.1f} % of the records with a user agent"
     return (
         "[[sources.drop]]",

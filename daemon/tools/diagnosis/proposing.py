@@ -1,6 +1,5 @@
-"""The configuration that is proposed for a sample: a source for each topic.
-
-What records come to under each preset: the share that maps, and why the others do not.
+"""The configuration that is proposed for a sample: a source for each topic, of the preset that maps
+the most of its records.
 """
 
 from collections import Counter
@@ -14,9 +13,9 @@ from ...config import NAMES, Config, decoder_of, load, presets
 from ...events import FORMATS, NOT_MAPPED, Decoded, Impression, LogRecord, Rejected
 from ...mapping import ALL_MEMBERS
 from .guessed_tables import Guess
-from .guessing import GuessedRecords, guessed
+from .guessing import GuessedRecords, guess_tables
 from .looked import Looked, attribute_values, joined, looked_at, rank_offsets
-from .parts import MOST_RECORDS, elements_of, json_value, replaced, toml
+from .parts import MOST_RECORDS, elements_of, json_value, toml, with_value
 from .profile import (
     IdPair,
     Profile,
@@ -110,7 +109,7 @@ def _trial_text(preset: str, topic: str) -> str:
     return "\n".join(lines)
 
 
-def tried(preset: str, topic: str, records: Sequence[LogRecord]) -> Trial:
+def tried_preset(preset: str, topic: str, records: Sequence[LogRecord]) -> Trial:
     """The first records of a topic under a preset."""
     decode = decoder_of(load(_trial_text(preset, topic), {}, "a trial"))
     trial = Trial(preset)
@@ -119,16 +118,18 @@ def tried(preset: str, topic: str, records: Sequence[LogRecord]) -> Trial:
     return trial
 
 
-def trials(topic: str, records: Sequence[LogRecord], *, has_codec: bool = False) -> list[Trial]:
+def tried_presets(
+    topic: str, records: Sequence[LogRecord], *, has_codec: bool = False
+) -> list[Trial]:
     """All presets, the one that maps the most first; of equals, that with both impressions and
     feedback, then by their order in the documents. `has_codec`: without those that have a reader
     of their own, as that reads plain JSON only."""
     names = [name for name in NAMES if not has_codec or name not in FORMATS]
-    found = [tried(preset, topic, records) for preset in names]
+    found = [tried_preset(preset, topic, records) for preset in names]
     return sorted(found, key=lambda t: (-t.share, not (t.impressions and t.feedback)))
 
 
-def proposed(found: Sequence[Trial]) -> Trial | None:
+def proposed_preset(found: Sequence[Trial]) -> Trial | None:
     """The preset to propose; None where none maps enough."""
     best = found[0] if found else None
     return best if best is not None and best.share >= LEAST_SHARE else None
@@ -181,29 +182,22 @@ class ProposedSource:
         same = "".join(f"; {name} has the same tables" for name in same_tables(self.trial.preset))
         share = f"{100 * self.trial.share:.1f} % of them map{same}"
         yield f"preset = {toml(self.trial.preset)}  # {share}"
-        for table, own in (("impression", self._of_lists()), ("feedback", self._ids())):
-            lines = [*self._rank_base(), *own]
+        lists, feedback = list[str](), list[str]()
+        if self.rank_base is not None:
+            line = f"rank_base = {self.rank_base}  # by the ranks of items in their lists"
+            lists.append(line)
+            feedback.append(line)
+        # One id for all where they are lacking.
+        pair = IdPair(ANY_ID, ANY_ID, 0.0, 0.0) if self.lacks_ids else self.ids
+        if pair is not None:
+            share = f"{100 * pair.common:.1f} % of the feedback has the id of a list"
+            lists.append(f"id = {toml(pair.of_lists)}  # guessed: check; {share}")
+            feedback.append(f"id = {toml(pair.of_feedback)}  # guessed: check")
+        if self.attributes:
+            lists.append(attribute_line(self.attributes))
+        for table, lines in (("impression", lists), ("feedback", feedback)):
             if lines and table in tables_of(self.trial.preset):
                 yield from (f"[sources.{table}]", *lines)
-
-    def _rank_base(self) -> Iterator[str]:
-        if self.rank_base is not None:
-            yield f"rank_base = {self.rank_base}  # by the ranks of items in their lists"
-
-    def _of_lists(self) -> Iterator[str]:
-        if (pair := self._pair()) is not None:
-            share = f"{100 * pair.common:.1f} % of the feedback has the id of a list"
-            yield f"id = {toml(pair.of_lists)}  # guessed: check; {share}"
-        if self.attributes:
-            yield attribute_line(self.attributes)
-
-    def _ids(self) -> Iterator[str]:
-        if (pair := self._pair()) is not None:
-            yield f"id = {toml(pair.of_feedback)}  # guessed: check"
-
-    def _pair(self) -> IdPair | None:
-        """The ids to write: one for all where they are lacking."""
-        return IdPair(ANY_ID, ANY_ID, 0.0, 0.0) if self.lacks_ids else self.ids
 
 
 def config_of(sources: Sequence[ProposedSource]) -> Config:
@@ -217,13 +211,13 @@ def config_of(sources: Sequence[ProposedSource]) -> Config:
     return replace(config, segments=replace(config.segments, groupings=tuple(sorted(groupings))))
 
 
-def propose(
+def propose_sources(
     samples: Mapping[str, Sequence[LogRecord]], with_codec: Collection[str] = ()
 ) -> list[ProposedSource]:
     """The sources of the topics that a preset can read, or whose tables can be guessed.
     `with_codec`: the topics whose records were not plain JSON."""
     best = {
-        topic: proposed(trials(topic, records, has_codec=topic in with_codec))
+        topic: proposed_preset(tried_presets(topic, records, has_codec=topic in with_codec))
         for topic, records in samples.items()
     }
     sources = [ProposedSource(topic, trial) for topic, trial in best.items() if trial is not None]
@@ -264,7 +258,7 @@ def _guessed(samples: Mapping[str, Sequence[LogRecord]]) -> list[ProposedSource]
     """The sources of topics with guessed tables; none where they cannot be, or hardly any feedback
     joins by them."""
     ways = {topic: opening_of(records) for topic, records in samples.items()}
-    found = guessed({topic: _objects(samples[topic], way) for topic, way in ways.items()})
+    found = guess_tables({topic: _objects(samples[topic], way) for topic, way in ways.items()})
     sources = [
         ProposedSource(topic, Trial(""), guess=guess, opening=ways[topic])
         for topic, guess in sorted(found.items())
@@ -328,7 +322,7 @@ def _profiles(
     for one in sources:
         for record in samples[one.topic][:MOST_RECORDS]:
             for value in elements_of(one.trial.preset, json_value(record.value)):
-                element = replaced(record, msgspec.json.encode(value))
+                element = with_value(record, msgspec.json.encode(value))
                 events = [e for e in decode.of_record(element) if not isinstance(e, Rejected)]
                 if events:
                     has_list = any(isinstance(event, Impression) for event in events)

@@ -1,9 +1,5 @@
-"""What is to be said of keys, crawlers, consent, size, and the smallest drop that would be seen.
-
-What traffic like that of a sample comes to: its size, and the smallest drop that would be seen.
-The time is what the caller measured.
-
-What is to be said of ranks, times, ids and attributes of events.
+"""What is to be said of the events of a sample: ranks, times, ids, attributes, keys, crawlers,
+consent, size, and the smallest drop that would be seen.
 """
 
 from collections import Counter
@@ -23,7 +19,16 @@ from ...plan import ALL, Plan
 from ...recompute.buckets import view_of
 from ...views import snapshot
 from . import looked as of
-from .looked import FEW, Looked, Offsets, Seen, agreed, explained_by, in_one_lane, rank_offsets
+from .looked import (
+    FEW,
+    Looked,
+    Offsets,
+    Seen,
+    agreed_offset,
+    in_one_lane,
+    offsets_explained_by,
+    rank_offsets,
+)
 from .parts import DoctorFinding, percent
 from .profile import IN_WORDS, CrawlerShare, crawlers, refusals
 from .visitors import design_effect, keys_of, meaning, opened, opening_of
@@ -306,9 +311,9 @@ def _ranks(looked: Looked, values: bool) -> Iterator[DoctorFinding]:
     offsets, name = rank_offsets(looked), "ranks"
     if offsets.total() < FEW:
         return
-    offset = agreed(offsets)
+    offset = agreed_offset(offsets)
     if offset is None:
-        yield DoctorFinding(name, "wrong", _mixed(offsets, explained_by(looked), values))
+        yield DoctorFinding(name, "wrong", _mixed(offsets, offsets_explained_by(looked), values))
         return
     share = percent(offsets[offset] / offsets.total())
     if offset:
@@ -382,7 +387,7 @@ def _ids(looked: Looked) -> Iterator[DoctorFinding]:
 
 
 def _repeated(looked: Looked) -> Iterator[DoctorFinding]:
-    lists, reactions = of.repeated(looked)
+    lists, reactions = of.repeated_counts(looked)
     if not looked.seen:
         return
     words = f"{lists:,} impressions and {reactions:,} pieces of feedback repeat an earlier one"

@@ -1,16 +1,5 @@
-"""How much less the searches of a sample say of a mean than as many independent ones.
-
-One visitor's searches resemble one another. With the deviations d of scores from their mean:
-
-    effect = sum over visitors of (sum of d)^2  /  sum of d^2
-
-which is 1 where searches are independent (Kish's design effect, as cluster-robust standard errors
-estimate it). It is that of the sample: in a whole day the same visitors come back, so that it may
-be larger.
-
-How the records of a topic came to their partitions, and what their keys are.
-
-How the data of a topic's records is reached: as it is, in CloudEvents, or as JSON in a string.
+"""How the searches of a sample belong together: by visitor, by the keys of its partitions, and how
+the data of its records is reached.
 """
 
 from collections import Counter
@@ -50,12 +39,20 @@ def design_effect(looked: Looked, lane: Lane, metric_index: int) -> float | None
     _, codes = np.unique([named[n] for n in at], return_inverse=True)
     if np.count_nonzero(np.bincount(codes) > 1) < LEAST_REPEATED:
         return None
-    return effect(values[at], codes)
+    return effect_of_visitors(values[at], codes)
 
 
-def effect(values: Floats, visitors: Integers) -> float | None:
-    """The design effect of the mean of values, (n,), of visitors from 0, (n,); None where all
-    values are equal."""
+def effect_of_visitors(values: Floats, visitors: Integers) -> float | None:
+    """How much less the values, (n,), say of their mean than as many independent ones, as one
+    visitor's searches resemble one another; visitors from 0, (n,). None where all are equal. With
+    the deviations d from the mean:
+
+        effect = sum over visitors of (sum of d)^2  /  sum of d^2
+
+    which is 1 where searches are independent (Kish's design effect, as cluster-robust standard
+    errors estimate it). It is that of the sample: in a whole day the same visitors come back, so
+    that it may be larger.
+    """
     deviations = values - values.mean()
     whole = float((deviations**2).sum())
     by_visitor = np.bincount(visitors, weights=deviations)

@@ -1,12 +1,8 @@
-"""Simulated events in the shape of a preset's tool, and the keys that read them.
+"""Simulated events as search engines and their analytics record them, and the keys that read them.
 
 Each shape carries the id of the search, and experiments, where a shop would put its own values; the
-keys beside the preset name these places.
-
-Simulated events as search engines and their analytics record them.
-
-Algolia has two kinds of records, of which each event is one: the logged responses are the
-impressions, the bodies of the Insights API the feedback.
+keys beside the preset name these places. Algolia has two kinds of records, of which each event is
+one: the logged responses are the impressions, the bodies of the Insights API the feedback.
 """
 
 from collections.abc import Callable, Mapping

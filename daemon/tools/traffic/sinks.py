@@ -1,6 +1,5 @@
-"""Sinks of simulated events: a Kafka topic, or a file of JSON lines.
-
-Simulated records as `kcat -C -J` prints those of a topic: a recording without a broker.
+"""Sinks of simulated events: a Kafka topic, or a file of JSON lines, also as `kcat -C -J` prints
+the records of a topic: a recording without a broker.
 """
 
 import asyncio

@@ -1,9 +1,8 @@
-"""A model of search traffic: impressions and the feedback on them, in order of arrival.
+"""A model of search traffic: impressions and the feedback on them, in order of arrival, and the
+files beside the events.
 
 Seeded: the same `Traffic` and start time give the same native events. `world.py` has the
 users, queries and rankers behind them.
-
-The files that `relevanced simulate` reads and writes beside the events.
 """
 
 from collections.abc import Iterator, Mapping
@@ -28,7 +27,7 @@ from .world import (
     World,
     clicked_ranks,
     ideal_quality,
-    irrelevant,
+    irrelevant_ranking,
     is_lost,
     judged_set,
     less_attractive,
@@ -189,7 +188,7 @@ class _Stream:
         if random.random() < traffic.zero_results:
             return Ranking((), ())
         if self._is_irrelevant(now_ms, query):
-            return irrelevant(random, query, traffic.world.queries)
+            return irrelevant_ranking(random, query, traffic.world.queries)
         if self._broken("ranking", now_ms, user):
             return shuffled(random, query)
         treated = self.treated_share and user.experiments[EXPERIMENT] == TREATMENT

@@ -1,16 +1,8 @@
-"""What is behind simulated search: users, queries, click probabilities of items, three rankers.
+"""What is behind simulated search: users, queries, click probabilities of items, three rankers,
+judgements, and what may break.
 
-everything follows from the seed. The mean reciprocal rank of each ranker is computed exactly,
+Everything follows from the seed. The mean reciprocal rank of each ranker is computed exactly,
 not drawn, so that an experiment can be given a true effect of a stated size.
-
-Queries whose results become irrelevant in the simulated search.
-
-Judgements of the simulated search: what a rater would say who knows how attractive items are.
-
-Of the queries that are searched most, and of the items that are worth a click at times: so a broken
-ranker shows in the grades of what it lists, and in how much of it is judged.
-
-What may break in the simulated search, besides its ranking.
 """
 
 import csv
@@ -19,6 +11,7 @@ import io
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from operator import itemgetter
 from random import Random
 from typing import Final, Literal, TypeAlias
 from zlib import crc32
@@ -198,7 +191,7 @@ def _query(random: Random, index: int) -> Query:
         random.uniform(low, high) for count, low, high in ATTRACTIONS for _ in range(count)
     ]
     candidates = tuple((f"q{index}d{item}", value) for item, value in enumerate(attractions))
-    best_first = sorted(candidates, key=_attraction, reverse=True)
+    best_first = sorted(candidates, key=itemgetter(1), reverse=True)
     return Query(
         text=f"{adjective} {KINDS[kind]} {noun}",
         candidates=candidates,
@@ -237,10 +230,6 @@ def _heavy_tail(count: int, flat: int) -> tuple[float, ...]:
     return tuple(accumulate(1 / (index + flat) for index in range(count)))
 
 
-def _attraction(candidate: tuple[str, float]) -> float:
-    return candidate[1]
-
-
 MOST_BYTES = 1_000_000
 """A file of queries has at most so many."""
 
@@ -260,7 +249,7 @@ class BrokenQueries:
         return query.text in self.keys and random.random() < self.share
 
 
-def irrelevant(random: Random, query: Query, others: Collection[Query]) -> Ranking:
+def irrelevant_ranking(random: Random, query: Query, others: Collection[Query]) -> Ranking:
     """What another query would show: nobody who searched for this one clicks any of it."""
     another = random.choice([one for one in others if one is not query])
     items = another.ordinary[0].items
@@ -290,7 +279,10 @@ GRADES: Final = ((0.3, 3), (0.08, 2), (0.05, 1), (0.015, 0))
 
 
 def judged_set(world: World, queries: int = JUDGED_QUERIES) -> bytes:
-    """The judgements as a CSV file with the columns query, docid and rating."""
+    """What a rater would say who knows how attractive items are, as a CSV file with the columns
+    query, docid and rating. Of the queries that are searched most, and of the items that are worth
+    a click at times: so a broken ranker shows in the grades of what it lists, and in how much of it
+    is judged."""
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
     rows.writerow(("query", "docid", "rating"))

@@ -1,12 +1,7 @@
-"""Score runs against judgements, by policies for what the files leave open.
+"""Score runs against judgements, by policies for what the files leave open, compare them, and print
+the evaluation.
 
 qrels, run ─▶ align (ties, cut, missing queries) ─▶ lists ─▶ metrics ─▶ values and means per run
-
-Compare runs with the first, over the same queries as their means.
-
-What the numbers leave out, in sentences.
-
-Print an evaluation: a table for people, JSON and CSV for programs.
 """
 
 import csv
@@ -21,7 +16,7 @@ import numpy as np
 
 from relevanced.metrics import Comparison, Direction, Floats, Lists, Mean, Metric, compare, macro
 
-from .trec import Asked, Qrels, Result, RunFile, meanings
+from .trec import Asked, Qrels, Result, RunFile, metric_meanings
 
 Ties: TypeAlias = Literal["item", "rank", "file"]
 Missing: TypeAlias = Literal["skip", "zero", "refuse"]
@@ -70,7 +65,7 @@ class ScoredRun:
     """Queries for which the run has results and that nothing is judged for: not scored."""
 
 
-def score(
+def score_run(
     qrels: Qrels,
     run: RunFile,
     metrics: Sequence[Metric],
@@ -80,7 +75,7 @@ def score(
     file: str,
 ) -> ScoredRun:
     """Compute the metrics of one run. Raises EvaluationError."""
-    queries, lists = align(qrels, run, policies, file)
+    queries, lists = align_run(qrels, run, policies, file)
     try:
         values = {metric.name: metric.values(lists) for metric in metrics}
     except ValueError as error:
@@ -99,7 +94,7 @@ def score(
     )
 
 
-def align(
+def align_run(
     qrels: Qrels, run: RunFile, policies: Policies, file: str = "the run"
 ) -> tuple[tuple[str, ...], Lists]:
     """The judged queries that are scored, and the result lists of the run for them.
@@ -118,7 +113,7 @@ def align(
     if not queries:
         raise EvaluationError(f"{file}: has no result for any judged query")
     judged = [_judged(qrels[query], policies.negative) for query in queries]
-    shown = [ordered(run.results.get(query, []), policies) for query in queries]
+    shown = [ordered_items(run.results.get(query, []), policies) for query in queries]
     return queries, Lists.of(
         [[grade_of.get(item) for item in items] for items, grade_of in zip(shown, judged)],
         pool=[list(grade_of.values()) for grade_of in judged],
@@ -132,7 +127,7 @@ def _judged(grades: Mapping[str, int], negative: Negative) -> dict[str, float]:
     return {item: float(grade) for item, grade in grades.items() if grade >= 0}
 
 
-def ordered(results: Sequence[Result], policies: Policies) -> list[str]:
+def ordered_items(results: Sequence[Result], policies: Policies) -> list[str]:
     """The items by descending score, ties by the policy, cut at `most_results`."""
     if policies.ties == "item":
         best_first = sorted(results, key=lambda result: result.item, reverse=True)
@@ -208,7 +203,7 @@ def _array(values: dict[str, float], queries: Sequence[str]) -> Floats:
     return np.array([values[query] for query in queries], dtype=np.float64)
 
 
-def remarks(runs: Sequence[ScoredRun], missing: Missing) -> Iterator[str]:
+def coverage_remarks(runs: Sequence[ScoredRun], missing: Missing) -> Iterator[str]:
     """A sentence for each way in which a run and the judgements do not cover one another."""
     for run in runs:
         if run.without_results:
@@ -255,7 +250,7 @@ class EvaluationReport:
     comparisons: Sequence[RunComparison]
 
 
-def table(found: EvaluationReport, per_query: bool) -> str:
+def evaluation_table(found: EvaluationReport, per_query: bool) -> str:
     """A column for each run; a line for each metric, or for each metric and query. Below it what
     the names mean and what was left out, then the comparisons."""
     runs, skips = found.runs, found.policies.undefined == "skip"
@@ -268,7 +263,7 @@ def table(found: EvaluationReport, per_query: bool) -> str:
             lines.append([name, SCORED_LABEL, *scored])
     lines.append(["queries", "", *(str(len(run.queries)) for run in runs)])
     parts = [_columns(lines, words=2)]
-    if said := [*remarks(runs, found.policies.missing), *meanings(found.metrics)]:
+    if said := [*coverage_remarks(runs, found.policies.missing), *metric_meanings(found.metrics)]:
         parts.append("\n".join(said))
     if found.comparisons:
         parts.append(_columns(list(_comparison_lines(found)), words=4))
@@ -277,7 +272,7 @@ def table(found: EvaluationReport, per_query: bool) -> str:
     return "\n\n".join(parts)
 
 
-def as_csv(found: EvaluationReport, per_query: bool) -> str:
+def evaluation_csv(found: EvaluationReport, per_query: bool) -> str:
     """Columns run, metric, query, value, scored, full_name. The mean has query `all`, and in
     `scored` the number of queries that it is over; undefined values are empty."""
     out = io.StringIO()
@@ -294,7 +289,7 @@ def as_csv(found: EvaluationReport, per_query: bool) -> str:
     return out.getvalue().rstrip("\n")
 
 
-def as_json(found: EvaluationReport, per_query: bool) -> str:
+def evaluation_json(found: EvaluationReport, per_query: bool) -> str:
     """One object with policies, runs and comparisons; undefined values are null."""
     names = {metric.name: name for name, metric in found.metrics.items()}
     return json.dumps(
@@ -315,9 +310,9 @@ def as_json(found: EvaluationReport, per_query: bool) -> str:
 
 
 WRITERS: Final[Mapping[str, Callable[[EvaluationReport, bool], str]]] = {
-    "table": table,
-    "json": as_json,
-    "csv": as_csv,
+    "table": evaluation_table,
+    "json": evaluation_json,
+    "csv": evaluation_csv,
 }
 """By the kind of output; the second argument says whether the values of queries are printed."""
 

@@ -1,8 +1,6 @@
 """Parse TREC's two formats, judgements (qrels) and results (run), and report faults by line.
 
-the caller reads the file and passes its bytes. Bytes compressed with gzip are recognised.
-
-The metrics that were asked for, under the names that they were asked for.
+The caller reads the file and passes its bytes. Bytes compressed with gzip are recognised.
 """
 
 import gzip
@@ -211,13 +209,13 @@ class UnknownMetrics(Exception):
     """Names that mean no metric here; the message has a line for each."""
 
 
-def asked(
+def asked_metrics(
     texts: Sequence[str], *, relevant_from: float, max_grade: float, ideal: str
 ) -> dict[str, Metric]:
     """The metrics of the names, in their order, each once: under its first name. Names are
     separated by commas or blanks. Raises UnknownMetrics with all faults.
 
-    >>> list(asked(["P@5,RR", "nDCG@10"], relevant_from=1, max_grade=4, ideal="pool"))
+    >>> list(asked_metrics(["P@5,RR", "nDCG@10"], relevant_from=1, max_grade=4, ideal="pool"))
     ['P@5', 'RR', 'nDCG@10']
     """
     names = [name for text in texts for name in several(text)] or list(DEFAULT_METRICS)
@@ -239,11 +237,12 @@ def asked(
     return by_name
 
 
-def meanings(metrics: Asked) -> list[str]:
+def metric_meanings(metrics: Asked) -> list[str]:
     """A sentence for each name that means something else here than in a configuration of the
     daemon that leaves everything at its default.
 
-    >>> meanings(asked(["nDCG@10", "RR"], relevant_from=1, max_grade=4, ideal="pool"))
+    >>> given = asked_metrics(["nDCG@10", "RR"], relevant_from=1, max_grade=4, ideal="pool")
+    >>> metric_meanings(given)
     ['nDCG@10 is nDCG(gain=exponential,ideal=pool)@10.']
     """
     return [

@@ -12,10 +12,10 @@ from relevanced.daemon.panes import HOUR_MS, timing
 from relevanced.daemon.tools.demonstration import (
     METRIC,
     WINDOW,
-    by_judgements,
+    judged_text,
     judgements_of,
-    news,
-    story,
+    page_news,
+    story_text,
 )
 from relevanced.daemon.tools.traffic import JUDGED_QUERIES, Regression, Traffic
 from relevanced.daemon.views import Events, LaneFiles, Report, Score
@@ -47,7 +47,7 @@ def report(*scores: Score) -> Report:
 def story_line(
     *scores: Score, regression: Regression | None = REGRESSION, after_s: float = 15
 ) -> str:
-    return story(report(*scores), regression, START_MS, START_MS + int(after_s * 1000))
+    return story_text(report(*scores), regression, START_MS, START_MS + int(after_s * 1000))
 
 
 def test_the_whole_stands_beside_the_segment_that_breaks() -> None:
@@ -74,9 +74,9 @@ def test_nothing_breaks_without_a_regression() -> None:
 
 def test_the_headline_is_printed_when_it_says_something_else() -> None:
     good, worse = Headline("good", "Good.", "", None), Headline("worse", "Worse.", "", "c-1")
-    assert news(None, good) == "          Good."
-    assert news(good, worse) == "          Worse."
-    assert news(worse, Headline("worse", "Still worse.", "", "c-1")) == ""
+    assert page_news(None, good) == "          Good."
+    assert page_news(good, worse) == "          Worse."
+    assert page_news(worse, Headline("worse", "Still worse.", "", "c-1")) == ""
 
 
 def test_judged_scores_stand_below_those_of_clicks() -> None:
@@ -84,9 +84,9 @@ def test_judged_scores_stand_below_those_of_clicks() -> None:
     plan = replace(PLAN, timing=timing([("1m", 60)], attribution_s=60, lateness_s=4))
     view = lane(hours, LaneFiles(0, (entry(0),)), plan=plan)
     found = judged(judged_reading(view, plan=plan), {})
-    line = by_judgements(found, REGRESSION)
+    line = judged_text(found, REGRESSION)
     assert line == "          by judgements, nDCG(ideal=pool)@10: all 0.710, DE no traffic"
-    assert by_judgements(judged(reading_of([lane_view([])]), {}), REGRESSION) == ""
+    assert judged_text(judged(reading_of([lane_view([])]), {}), REGRESSION) == ""
 
 
 def test_the_demo_is_judged_by_a_file_that_is_in_force_before_its_history() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from relevanced.daemon.config import decoder_of, load
 from relevanced.daemon.recompute.files import RecordedRecord
-from relevanced.daemon.tools.diagnosis import GuessedRecords, guessed
+from relevanced.daemon.tools.diagnosis import GuessedRecords, guess_tables
 from relevanced.daemon.tools.doctor import diagnosed
 from tests.daemon.tools.doctor.test_diagnosis import native_events
 
@@ -42,7 +42,7 @@ def own(arrives_ms: int, event: dict[str, Any]) -> dict[str, Any]:
 def test_lists_feedback_items_ids_times_and_attributes_are_found() -> None:
     events = native_events()
     shop = GuessedRecords([own(at, event) for at, event in events], [at for at, _ in events])
-    found = guessed({"shop": shop})["shop"]
+    found = guess_tables({"shop": shop})["shop"]
     lists, feedback = found.lists, found.feedback
     assert lists is not None and feedback is not None
     assert (lists.where, feedback.path) == (("event", "results_shown"), "event")
@@ -62,7 +62,7 @@ def test_nothing_is_guessed_where_a_part_is_lacking(lacking: str) -> None:
     shaped = [own(at, event) for at, event in events]
     for value in shaped:
         value.pop(lacking, None)
-    assert guessed({"shop": GuessedRecords(shaped, [at for at, _ in events])}) == {}
+    assert guess_tables({"shop": GuessedRecords(shaped, [at for at, _ in events])}) == {}
 
 
 def records_of(unit: float) -> list[RecordedRecord]:

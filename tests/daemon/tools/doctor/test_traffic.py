@@ -19,7 +19,7 @@ from relevanced.daemon.tools.diagnosis import (
     Looked,
     Smallest,
     crawlers,
-    effect,
+    effect_of_visitors,
     keys_of,
     lane_of,
     looked_at,
@@ -176,11 +176,11 @@ def test_searches_of_one_visitor_that_resemble_one_another_widen_the_smallest_dr
     """The effect of visitors with m equal searches each is m; of independent ones it is 1."""
     rng = np.random.default_rng(11)
     scores = rng.random(20_000)
-    assert effect(scores, np.arange(20_000)) == pytest.approx(1)
-    assert effect(scores, np.repeat(np.arange(5_000), 4)) == pytest.approx(1, abs=0.05)
+    assert effect_of_visitors(scores, np.arange(20_000)) == pytest.approx(1)
+    assert effect_of_visitors(scores, np.repeat(np.arange(5_000), 4)) == pytest.approx(1, abs=0.05)
     same = np.repeat(rng.random(5_000), 4)
-    assert effect(same, np.repeat(np.arange(5_000), 4)) == pytest.approx(4)
-    assert effect(np.ones(10), np.arange(10)) is None
+    assert effect_of_visitors(same, np.repeat(np.arange(5_000), 4)) == pytest.approx(4)
+    assert effect_of_visitors(np.ones(10), np.arange(10)) is None
 
 
 @pytest.mark.parametrize("searches", [1, 4])

@@ -16,7 +16,7 @@ from relevanced.daemon.tools.trec import (
     ScoredRun,
     parse_qrels,
     parse_run,
-    score,
+    score_run,
 )
 from relevanced.daemon.tools.trec.plot import histogram_bars, mean_curve
 
@@ -237,7 +237,7 @@ def test_plot_without_matplotlib_says_what_to_install(
 def scored(text: str) -> ScoredRun:
     run_ = parse_run(text.encode(), "run")
     qrels = parse_qrels(QRELS.encode(), "qrels")
-    return score(qrels, run_, [], Policies(), name=run_.tag, file="run")
+    return score_run(qrels, run_, [], Policies(), name=run_.tag, file="run")
 
 
 def test_curve_is_the_mean_over_queries() -> None:

@@ -13,7 +13,7 @@ from relevanced.daemon.tools.trec import (
     compare_runs,
     parse_qrels,
     parse_run,
-    score,
+    score_run,
 )
 from relevanced.metrics import Metric, parse
 from tests.daemon.tools.evaluation.test_ties import as_lines, random_files
@@ -27,7 +27,7 @@ SECOND = b"1 Q0 a 1 1 y\n2 Q0 a 1 1 y\n3 Q0 a 1 1 y\n4 Q0 a 1 1 y\n"
 def scored(metrics: list[Metric], policies: Policies, *runs: bytes) -> list[ScoredRun]:
     read = [parse_run(data, "run") for data in runs]
     return [
-        score(parse_qrels(QRELS, "qrels"), run, metrics, policies, name=run.tag, file="run")
+        score_run(parse_qrels(QRELS, "qrels"), run, metrics, policies, name=run.tag, file="run")
         for run in read
     ]
 
@@ -80,7 +80,7 @@ def test_difference_is_that_of_the_means_where_all_queries_are_pairs(
         )
         policies = Policies(missing="zero", undefined=undefined)
         read = parse_qrels(qrels, "qrels"), parse_run(run, "run")
-        runs.append(score(*read, metrics, policies, name=tag, file="run"))
+        runs.append(score_run(*read, metrics, policies, name=tag, file="run"))
     for found in compare_runs(runs, metrics, undefined):
         first, second = (run.means[found.metric.name] for run in runs)
         if found.left_out:

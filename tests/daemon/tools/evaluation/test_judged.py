@@ -11,10 +11,10 @@ from relevanced.daemon.tools.trec import (
     Policies,
     Qrels,
     RunFile,
-    ordered,
+    ordered_items,
     parse_qrels,
     parse_run,
-    score,
+    score_run,
 )
 from relevanced.metrics import parse
 from tests.daemon.tools.evaluation.test_ties import as_lines, random_files
@@ -26,9 +26,9 @@ CUTS: Final = (1, 3, 10, 100)
 def compared(qrels: Qrels, run: RunFile, policies: Policies) -> int:
     """Assert that both have the same values; returns how many were compared."""
     metrics = [parse(f"Judged@{k}") for k in CUTS]
-    ours = score(qrels, run, metrics, policies, name="x", file="run")
+    ours = score_run(qrels, run, metrics, policies, name="x", file="run")
     # They break ties the other way: the scores say the order.
-    best_first = {query: ordered(results, policies) for query, results in run.results.items()}
+    best_first = {query: ordered_items(results, policies) for query, results in run.results.items()}
     theirs = ir_measures.iter_calc(
         [ir_measures.Judged @ k for k in CUTS],
         qrels,

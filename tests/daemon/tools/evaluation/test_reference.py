@@ -9,7 +9,14 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
-from relevanced.daemon.tools.trec import Policies, Qrels, ScoredRun, parse_qrels, parse_run, score
+from relevanced.daemon.tools.trec import (
+    Policies,
+    Qrels,
+    ScoredRun,
+    parse_qrels,
+    parse_run,
+    score_run,
+)
 from relevanced.metrics import geometric, parse
 
 OURS: Final = (
@@ -70,7 +77,7 @@ def evaluated(
 ) -> ScoredRun:
     metrics = [parse(name, relevant_from=rel, max_grade=4) for name in sorted(names)]
     read = parse_run((folder / run).read_bytes(), run)
-    return score(qrels, read, metrics, policies, name=run, file=run)
+    return score_run(qrels, read, metrics, policies, name=run, file=run)
 
 
 def value(scored: ScoredRun, measure: str, query: str) -> float:

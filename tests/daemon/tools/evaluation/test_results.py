@@ -9,11 +9,11 @@ from relevanced.daemon.tools.trec import (
     Policies,
     Result,
     RunFile,
-    align,
-    ordered,
+    align_run,
+    ordered_items,
     parse_qrels,
     parse_run,
-    score,
+    score_run,
 )
 from relevanced.metrics import parse
 
@@ -23,7 +23,7 @@ RUN = parse_run(b"1 Q0 c 1 9 x\n1 Q0 a 2 8 x\n3 Q0 a 1 1 x\n9 Q0 a 1 1 x\n", "ru
 
 def scores_of(run: RunFile, name: str, policies: Policies = Policies()) -> dict[str, float]:
     metric = parse(name, max_grade=4)
-    scored = score(QRELS, run, [metric], policies, name="run", file="run")
+    scored = score_run(QRELS, run, [metric], policies, name="run", file="run")
     return dict(zip(scored.queries, scored.values[metric.name].tolist()))
 
 
@@ -37,17 +37,17 @@ def test_equal_scores_are_ordered_by_the_tie_rule(ties: Any, order: str) -> None
         Result("a", "1", 1.0),
         Result("c", "10", 1.0),
     ]
-    assert " ".join(ordered(results, Policies(ties=ties))) == order
+    assert " ".join(ordered_items(results, Policies(ties=ties))) == order
 
 
 def test_scores_keep_their_double_precision() -> None:
     results = [Result("b", "1", 16_777_216.0), Result("a", "2", 16_777_217.0)]
-    assert ordered(results, Policies()) == ["a", "b"]
+    assert ordered_items(results, Policies()) == ["a", "b"]
 
 
 def test_rank_that_is_not_a_number_cannot_break_ties() -> None:
     with pytest.raises(EvaluationError, match="rank=first of item a: must be a whole number"):
-        ordered([Result("a", "first", 1.0)], Policies(ties="rank"))
+        ordered_items([Result("a", "first", 1.0)], Policies(ties="rank"))
 
 
 def test_missing_query_is_left_out_or_zero_or_an_error() -> None:
@@ -73,7 +73,7 @@ def test_undefined_is_zero_or_left_out_of_the_mean() -> None:
     metric = parse("nDCG(ideal=pool)@2")
     policies = (Policies(undefined="zero"), Policies(undefined="skip"))
     means = [
-        score(QRELS, RUN, [metric], policy, name="", file="").means[metric.name]
+        score_run(QRELS, RUN, [metric], policy, name="", file="").means[metric.name]
         for policy in policies
     ]
     assert [(mean.scored, mean.lists) for mean in means] == [(2, 2), (1, 2)]
@@ -81,7 +81,7 @@ def test_undefined_is_zero_or_left_out_of_the_mean() -> None:
 
 
 def test_results_after_the_cut_are_not_scored() -> None:
-    _, lists = align(QRELS, RUN, Policies(most_results=1))
+    _, lists = align_run(QRELS, RUN, Policies(most_results=1))
     assert lists.lengths.tolist() == [1, 1]
     assert scores_of(RUN, "RR", Policies(most_results=1))["1"] == 0.0
 
@@ -89,4 +89,4 @@ def test_results_after_the_cut_are_not_scored() -> None:
 def test_grade_above_the_scale_names_the_file() -> None:
     run = parse_run(b"2 Q0 a 1 1 x\n", "run")
     with pytest.raises(EvaluationError, match="runs/b: ERR: grade 2 is above max_grade=1"):
-        score(QRELS, run, [parse("ERR")], Policies(), name="x", file="runs/b")
+        score_run(QRELS, run, [parse("ERR")], Policies(), name="x", file="runs/b")

@@ -6,7 +6,7 @@ from typing import Final
 import pytest
 import pytrec_eval
 
-from relevanced.daemon.tools.trec import Policies, parse_qrels, parse_run, score
+from relevanced.daemon.tools.trec import Policies, parse_qrels, parse_run, score_run
 from relevanced.metrics import parse
 from tests.seeds import seeds
 
@@ -52,7 +52,7 @@ def test_tied_runs_score_as_pytrec_eval_scores_them(seed: int) -> None:
     qrels = as_lines([f"{q} 0 {i} {g}" for q, of in grades.items() for i, g in of.items()])
     run = as_lines([f"{q} Q0 {i} 1 {s} x" for q, of in scores.items() for i, s in of.items()])
     metrics = [parse(name) for name in MEASURES]
-    ours = score(
+    ours = score_run(
         parse_qrels(qrels, "qrels"),
         parse_run(run, "run"),
         metrics,
