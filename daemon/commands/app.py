@@ -10,14 +10,6 @@ Tasks of a running process: the worker (unless its role is exporter), the export
 is worker), upkeep of Redis, and a watch on the event loop. The first to fail ends all. SIGINT and
 SIGTERM end all in order: the batch in hand is committed, the group left, the lease given back, the
 connections closed.
-
-Core dumps: none, because the memory of this process contains passwords.
-
-How many files, connections among them, this process may have open.
-
-Says in the log, within a minute, that the records of a topic are no events.
-
-What the readiness of a worker depends on, in words.
 """
 
 import asyncio
@@ -72,7 +64,8 @@ from .following import Following, HistoryCheck, RedisAnswer, Working, waiting_te
 
 
 def turn_off_core_dumps() -> None:
-    """Set the soft limit of core files to 0, which systemd-coredump respects too.
+    """Set the soft limit of core files to 0, which systemd-coredump respects too: the memory of
+    this process contains passwords.
 
     The hard limit stays: `prlimit --pid PID --core=unlimited` allows a dump for a search for a
     fault.
@@ -95,10 +88,10 @@ def raise_bound_of_open_files() -> None:
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (raised(soft, hard), hard))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (raised_bound(soft, hard), hard))
 
 
-def raised(soft: int, hard: int) -> int:
+def raised_bound(soft: int, hard: int) -> int:
     """The soft bound to set: at least the present one."""
     if soft == resource.RLIM_INFINITY:
         return soft
@@ -152,6 +145,8 @@ def worker_conditions(
         f"{partition}: its events are {ahead_s:.0f} s ahead of this machine's clock"
         for partition, ahead_s in sorted(worker.ahead_of_clock.items())
     )
+    # Dated files that cannot be read, or were refused by lanes, by what lanes need them for.
+    files = worker.files.stated(time.time_ns() // 1_000_000)
     return [
         Condition("memory", not worker.memory.reason, worker.memory.reason),
         Condition("answers", not unanswered, unanswered),
@@ -162,14 +157,8 @@ def worker_conditions(
         Condition("schemas", True, f"{SchemaNotThere.TEXT}: {new_ids}" if new_ids else ""),
         Condition("history", True, missing),
         Condition("queries", True, _other_unicode(ownership)),
-        *_files(worker),
+        *(Condition(name, True, text) for name, text in files.items()),
     ]
-
-
-def _files(worker: Worker) -> list[Condition]:
-    """Dated files that cannot be read, or were refused by lanes, by what lanes need them for."""
-    stated = worker.files.stated(time.time_ns() // 1_000_000)
-    return [Condition(name, True, text) for name, text in stated.items()]
 
 
 def _other_unicode(ownership: Ownership) -> str:
@@ -188,7 +177,7 @@ def _other_unicode(ownership: Ownership) -> str:
     )
 
 
-def unreadable(ownership: Ownership, brokers: Sequence[str]) -> tuple[tuple[str, ...], str]:
+def unreadable_topics(ownership: Ownership, brokers: Sequence[str]) -> tuple[tuple[str, ...], str]:
     """(topics without one event, though records were read that are none, what to say of them)."""
     lanes = [owned.claimed.lane for owned in ownership.lanes.values()]
     topics = silent_topics([lane.watermarks for lane in lanes])
@@ -197,8 +186,7 @@ def unreadable(ownership: Ownership, brokers: Sequence[str]) -> tuple[tuple[str,
 
 
 def _silence(ownership: Ownership, brokers: Sequence[str]) -> str:
-    """Which topics have not had one event."""
-    topics, text = unreadable(ownership, brokers)
+    topics, text = unreadable_topics(ownership, brokers)
     if topics:
         return text
     lanes = [owned.claimed.lane for owned in ownership.lanes.values()]
@@ -282,7 +270,7 @@ class Service:
         """(topics without one event, though records were read, what to say of them)."""
         if self.ownership is None:
             return (), ""
-        return unreadable(self.ownership, self.config.kafka.bootstrap_servers)
+        return unreadable_topics(self.ownership, self.config.kafka.bootstrap_servers)
 
     def make_worker(
         self,

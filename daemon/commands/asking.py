@@ -14,7 +14,7 @@ import msgspec
 
 from ..config import read
 from ..views import WINDOWS
-from .healthcheck import answer, connection
+from .healthcheck import connection, get_answer
 
 TIMEOUT_S: Final = 10.0
 DEFAULT_URL: Final = "http://localhost:9465"
@@ -55,7 +55,7 @@ class Daemon:
         path = self.before + path
         where = f"{self.to.host}:{self.to.port}{path}"
         try:
-            status, body = answer(self.to, path, self.headers)
+            status, body = get_answer(self.to, path, self.headers)
         except (OSError, HTTPException) as error:
             raise click.ClickException(f"{where}: no answer: {error}") from error
         if status != 200:

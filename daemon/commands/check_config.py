@@ -74,7 +74,7 @@ def check_config_command(
     for line in (*in_force, *_restart_lines(config)):
         click.echo(f"# {line}")
     if old is not None:
-        for line in _changes(old, config):
+        for line in _change_lines(old, config):
             click.echo(f"# {line}")
     if in_place:
         _refuse_in_place(config)
@@ -82,10 +82,10 @@ def check_config_command(
 
 def _refuse_in_place(config: Config) -> None:
     """Raises click.ClickException."""
-    from .layout_changes import refusal
+    from .layout_changes import in_place_refusal
 
     try:
-        found = refusal(config)
+        found = in_place_refusal(config)
     except Unavailable as error:
         raise click.ClickException(f"--in-place: {error}") from error
     if found:
@@ -127,16 +127,7 @@ def _restart_lines(config: Config) -> Iterator[str]:
     yield f"a change of any of these starts a fresh namespace from the log: {keys}"
 
 
-def _layouts(old: Config, new: Config) -> Iterator[str]:
-    before, after = layout_of(old).digest, layout_of(new).digest
-    if before != after:
-        yield (
-            f"another layout: {before} -> {after}; each lane goes to it in one commit, and nothing"
-            " is read again"
-        )
-
-
-def _experiments_anew(old: Config, new: Config) -> Iterator[str]:
+def _experiment_lines(old: Config, new: Config) -> Iterator[str]:
     before = {} if old.tracking is None else old.tracking.digests()
     after = {} if new.tracking is None else new.tracking.digests()
     for name in sorted(before.keys() | after.keys()):
@@ -149,9 +140,9 @@ def _experiments_anew(old: Config, new: Config) -> Iterator[str]:
             yield f"{named}: starts to count anew"
 
 
-def _changes(old: Config, new: Config) -> Iterator[str]:
+def _change_lines(old: Config, new: Config) -> Iterator[str]:
     differing = differing_keys(old, new)
-    counted_anew = list(_experiments_anew(old, new))
+    counted_anew = list(_experiment_lines(old, new))
     yield from counted_anew
     if not differing and not counted_anew:
         yield "no difference"
@@ -170,7 +161,12 @@ def _changes(old: Config, new: Config) -> Iterator[str]:
             yield f"{section}: changed{effect}"
     if namespace(old) == namespace(new):
         yield from layout_changes(old.plan, new.plan)
-        yield from _layouts(old, new)
+        before, after = layout_of(old).digest, layout_of(new).digest
+        if before != after:
+            yield (
+                f"another layout: {before} -> {after}; each lane goes to it in one commit, and"
+                " nothing is read again"
+            )
         yield f"the namespace stays {namespace(new)}"
     else:
         if new.plan.history_hours:

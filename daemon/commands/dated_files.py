@@ -1,11 +1,5 @@
-"""What the commands of dated files share: check files, and put one in place.
-
-What the commands print about files of judgements.
-
-What the lanes of a running installation make of a directory of dated files.
-
-What `check-config` says of the directories of dated files: which files are in force, and until
-when.
+"""What the commands of dated files share: check files, put one in place, and say what the lanes of
+a running installation make of them.
 """
 
 import time

@@ -41,7 +41,7 @@ def healthcheck_command(config_file: str | None, ready: bool, timeout_s: float) 
     config = read(config_file, os.environ)
     path = "/readyz" if ready else "/livez"
     try:
-        status, body = answer(connection(config, timeout_s), path)
+        status, body = get_answer(connection(config, timeout_s), path)
     except (OSError, HTTPException) as error:
         raise click.ClickException(f"{config.http.listen}{path}: no answer: {error}") from error
     click.echo(body)
@@ -61,7 +61,7 @@ def connection(config: Config, timeout_s: float) -> HTTPConnection:
     return HTTPSConnection(host, port, timeout=timeout_s, context=context)
 
 
-def answer(
+def get_answer(
     to: HTTPConnection, path: str, headers: Mapping[str, str] = MappingProxyType({})
 ) -> tuple[int, str]:
     """Send a GET request; returns the status and the body. Raises OSError or HTTPException."""

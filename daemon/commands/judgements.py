@@ -1,7 +1,4 @@
-"""`relevanced judgements` on the command line.
-
-`relevanced judgements missing`: what to give to raters, as a running daemon has it.
-"""
+"""`relevanced judgements`: checks files of judgements, puts them in place, lists what they lack."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial

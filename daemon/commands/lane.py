@@ -1,13 +1,10 @@
-"""The group `relevanced lane` and its subcommands.
+"""The group `relevanced lane`, which lets lanes that have stopped continue.
 
-`relevanced lane accept-new-log`: lets lanes that stopped, because the log of a topic is another
-one, begin that log from its start.
-
-It finds these lanes by the rules of the workers, and stores the permission in Redis for exactly
-these lanes, logs and offsets. The worker that owns the lane reads it there within seconds; the
-command needs no connection to the workers.
-
-`relevanced lane begin-anew`: lets a damaged lane begin with what Kafka still has.
+`accept-new-log` lets lanes that stopped, because the log of a topic is another one, begin that log
+from its start. It finds these lanes by the rules of the workers, and stores the permission in Redis
+for exactly these lanes, logs and offsets. `begin-anew` lets a damaged lane begin with what Kafka
+still has. The worker that owns the lane reads the permission within seconds; the command needs no
+connection to the workers.
 """
 
 import asyncio

@@ -1,6 +1,5 @@
-"""What becomes of each column when a namespace goes to another layout, in words.
-
-Whether a roll-out in place would end what serves. For a configuration that is to come.
+"""What becomes of each column when a namespace goes to another layout, in words, and whether a
+roll-out in place would end what serves.
 """
 
 import asyncio
@@ -89,7 +88,7 @@ def _history(old: int, new: int) -> Iterator[str]:
         yield f"hours: kept for {new // 24} days from now on"
 
 
-def refusal(config: Config) -> str:
+def in_place_refusal(config: Config) -> str:
     """Why workers of this configuration must not replace those that run, and the way to go; ""
     where they may. Raises Unavailable."""
     predecessor = asyncio.run(_predecessor(config))

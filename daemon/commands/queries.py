@@ -1,6 +1,5 @@
-"""`relevanced queries`: the queries of a window, as a running daemon has them.
-
-`relevanced queries --classes`: a file of classes from what a running daemon has counted.
+"""`relevanced queries`: the queries of a window, as a running daemon has them; with `--classes`, a
+file of classes from what it has counted.
 """
 
 import csv

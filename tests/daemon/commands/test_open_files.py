@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from relevanced.daemon.commands.app import raised
+from relevanced.daemon.commands.app import raised_bound
 
 CONFIG = '[http]\nlisten = "127.0.0.1:0"\n[redis]\nurl = "redis://127.0.0.1:1/0"\n'
 PATIENCE_S = 60
@@ -44,6 +44,6 @@ def test_a_daemon_may_open_as_many_files_as_its_user(started: "subprocess.Popen[
     [(64, 256, 256), (64, 64, 64), (64, 1 << 30, 65_536), (100_000, 1 << 30, 100_000)],
 )
 def test_the_bound_is_raised_but_never_lowered(soft: int, hard: int, expected: int) -> None:
-    assert raised(soft, hard) == expected
-    assert raised(64, resource.RLIM_INFINITY) == 65_536
-    assert raised(resource.RLIM_INFINITY, resource.RLIM_INFINITY) == resource.RLIM_INFINITY
+    assert raised_bound(soft, hard) == expected
+    assert raised_bound(64, resource.RLIM_INFINITY) == 65_536
+    assert raised_bound(resource.RLIM_INFINITY, resource.RLIM_INFINITY) == resource.RLIM_INFINITY
