@@ -3,11 +3,6 @@
 Integers stay integers, enums are their symbols, a union is the value of its branch, bytes are text
 (base64 where they are no UTF-8), decimals numbers. Nothing in a body raises anything but
 InvalidField, and what it costs is bounded by its length.
-
-What generated readers of Avro call for the less frequent parts of a body.
-
-`b` is the body, `i` the next byte of it. A byte that is not there raises IndexError, as it does in
-generated code.
 """
 
 import struct
@@ -32,16 +27,17 @@ from ..schemas import (
 )
 from .avro_source import MAIN, AvroSource, TypedSource, Wanted
 from .avro_types import Array, AvroRecord, Weights, avro_type
-from .values import BadBody, TooManyValues, bytes_text, decimal_number, finite
+from .values import MOST_VALUES, BadBody, TooManyValues, bytes_text, decimal_number, finite
 
-MOST_VALUES: Final = 250_000
-"""Most values of one body beyond one for each of its bytes."""
 MOST_DEPTH: Final = 64
 """Records may stand so deep in records of their own type."""
 BOOLEANS: Final = (False, True)
 _FLOAT: Final = struct.Struct("<f").unpack_from
 _DOUBLE: Final = struct.Struct("<d").unpack_from
 _LONGS: Final = 1 << 64
+
+# What generated readers call for the less frequent parts of a body. `b` is the body, `i` the next
+# byte of it. A byte that is not there raises IndexError, as it does in generated code.
 
 
 def size(b: bytes, i: int) -> tuple[int, int]:
@@ -156,10 +152,10 @@ class AvroSchema:
     def generated(self, members: Members) -> Generated:
         """Return the generated function for these members."""
         key = members_key(members)
-        found = self._readers.get(key)
-        if found is None:
-            found = self._readers[key] = _compiled(AvroSource(self._type), members)
-        return found
+        reader = self._readers.get(key)
+        if reader is None:
+            reader = self._readers[key] = _compiled(AvroSource(self._type), members)
+        return reader
 
     def instances(
         self, message: Message | None, typed: Typed, listed: Typed | None

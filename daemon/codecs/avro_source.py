@@ -4,8 +4,6 @@ It returns the members that are asked for, and steps over all others where they 
 what moves it: a body that ends inside a value raises IndexError, or ends elsewhere than it should.
 `b` is the body, `i` the next byte, `d` the depth of records in themselves, `q` what is left of the
 values that a body may have. Names of schemas stand in it as quoted texts only.
-
-Writes the source of a reader of Avro that makes instances, as `typed` wants them.
 """
 
 from collections.abc import Hashable, Iterator, Mapping
@@ -23,11 +21,11 @@ from .avro_types import (
     Primitive,
     Union,
     Weights,
-    repeated,
+    repeated_records,
 )
 
 Wanted: TypeAlias = Members | Typed
-"""What is read of a value; further below stands what reads it into instances."""
+"""What is read of a value: members of it, or an instance."""
 
 MAIN: Final = "read"
 INLINED_DEPTH: Final = 5
@@ -42,7 +40,7 @@ class AvroSource:
     def __init__(self, top: AvroType) -> None:
         self.constants: dict[str, Any] = {}
         self._weights = Weights()
-        self._several, self._cyclic = repeated(top)
+        self._several, self._cyclic = repeated_records(top)
         self._functions: dict[Hashable, str] = {}
         self._waiting: list[tuple[str, AvroType, Wanted, bool]] = []
         self._lines: list[str] = []
@@ -72,8 +70,10 @@ class AvroSource:
         """Read a value into a variable, or step over it."""
         if isinstance(type_, Primitive):
             self._primitive(type_, into)
+        elif isinstance(type_, Fixed) and type_.is_uuid and into:
+            self._line(f"{into} = uuid_text(b[i:i + 16]); i += 16")
         elif isinstance(type_, Fixed):
-            self._fixed(type_, into)
+            self._bytes(f"i + {type_.size}", False, type_.scale, into)
         elif isinstance(type_, Enum):
             self._size()
             self._line(f"{into} = {self._constant(type_.symbols)}[n >> 1]" if into else "pass")
@@ -82,12 +82,12 @@ class AvroSource:
         elif isinstance(type_, AvroRecord):
             self._record(type_, wanted, into, depth)
         else:
-            self._many(type_, wanted, into, depth)
+            self._array_or_map(type_, wanted, into, depth)
 
     # --- scalars
 
     def _size(self) -> None:
-        """Read twice a length or an index into `n`."""
+        """Read a length or an index into `n`, which is twice that number."""
         self._line("n = b[i]; i += 1")
         self._line("if n & 129: n, i = size(b, i - 1)")
 
@@ -98,7 +98,10 @@ class AvroSource:
         elif kind == "boolean":
             self._line(f"{into} = BOOLEANS[b[i]]; i += 1" if into else "i += 1")
         elif kind in ("int", "long"):
-            self._number(into)
+            self._line("n = b[i]; i += 1")
+            self._line(f"if n > 127: {into or 'n'}, i = long(b, i - 1)")
+            if into:
+                self._line(f"else: {into} = n >> 1 ^ -(n & 1)")
         elif kind in ("float", "double"):
             width = 4 if kind == "float" else 8
             self._line((f"{into} = float{width}(b, i); " if into else "") + f"i += {width}")
@@ -109,20 +112,6 @@ class AvroSource:
             self._line("n = b[i]")
             self._line("if n & 129: n, i = size(b, i); i += n >> 1")
             self._line("else: i += (n >> 1) + 1")
-
-    def _number(self, into: str | None) -> None:
-        self._line("n = b[i]; i += 1")
-        if into:
-            self._line(f"if n > 127: {into}, i = long(b, i - 1)")
-            self._line(f"else: {into} = n >> 1 ^ -(n & 1)")
-        else:
-            self._line("if n > 127: n, i = long(b, i - 1)")
-
-    def _fixed(self, type_: Fixed, into: str | None) -> None:
-        if into and type_.is_uuid:
-            self._line(f"{into} = uuid_text(b[i:i + 16]); i += 16")
-        else:
-            self._bytes(f"i + {type_.size}", False, type_.scale, into)
 
     def _bytes(self, end: str, is_text: bool, scale: int | None, into: str | None) -> None:
         if not into:
@@ -159,7 +148,8 @@ class AvroSource:
             self._call(type_, wanted, into)
 
     def _call(self, type_: AvroType, wanted: Wanted, into: str | None) -> None:
-        key = (type_, self._key(wanted), into is not None)
+        same_wanted = id(wanted) if isinstance(wanted, Typed) else members_key(wanted)
+        key = type_, same_wanted, into is not None
         name = self._functions.get(key)
         if name is None:
             name = self._functions[key] = self._name("f")
@@ -180,13 +170,17 @@ class AvroSource:
         pairs = ", ".join(f"{name!r}: {variable}" for name, variable in variables.items())
         self._line(f"{into} = {{{pairs}}}" if into else "pass")
 
-    def _many(self, type_: Array | Map, wanted: Wanted, into: str | None, depth: int) -> None:
-        """An array or a map: blocks of elements, the last of which is empty."""
+    def _array_or_map(
+        self, type_: Array | Map, wanted: Wanted, into: str | None, depth: int
+    ) -> None:
         if depth >= INLINED_DEPTH:
             self._call(type_, wanted, into)
             return
         inner = type_.items if isinstance(type_, Array) else type_.values
-        below = self._element_of(type_, wanted)
+        below = wanted
+        if isinstance(type_, Array) and isinstance(wanted, Typed):
+            assert wanted.element is not None
+            below = wanted.element
         least, weight = self._weights.of(inner)
         least += isinstance(type_, Map)
         element = self._name("v")
@@ -213,7 +207,7 @@ class AvroSource:
     def _entry(
         self, inner: AvroType, wanted: Wanted, element: str, into: str | None, depth: int
     ) -> None:
-        """One name of a map with its value."""
+        """Read one name of a map with its value."""
         key = self._name("k")
         self._value(Primitive("string"), None, key if into else None, depth)
         members = self._chosen(wanted)
@@ -237,14 +231,6 @@ class AvroSource:
     def _chosen(self, wanted: Wanted) -> Mapping[str, Wanted] | None:
         """The members that are read; None for all."""
         return wanted.members if isinstance(wanted, Typed) else wanted
-
-    def _element_of(self, type_: Array | Map, wanted: Wanted) -> Wanted:
-        """What is read of an element."""
-        return wanted
-
-    def _key(self, wanted: Wanted) -> Hashable:
-        """Equal where the same is read."""
-        return id(wanted) if isinstance(wanted, Typed) else members_key(wanted)
 
     # --- lines
 
@@ -288,7 +274,8 @@ _KINDS: Final[dict[str, type]] = {
 
 
 class TypedSource(AvroSource):
-    """The same source, for what is wanted of a value. What does not fit raises Unfit."""
+    """The source of a reader that makes instances, as `Typed` wants them. What does not fit raises
+    Unfit."""
 
     def _value(self, type_: AvroType, wanted: Wanted, into: str | None, depth: int) -> None:
         if into is None or not isinstance(wanted, Typed):
@@ -315,7 +302,7 @@ class TypedSource(AvroSource):
         elif isinstance(type_, AvroRecord):
             self._record(type_, wanted, into, depth)
         else:
-            self._many(type_, wanted, into, depth)
+            self._array_or_map(type_, wanted, into, depth)
 
     def _scalar(
         self, type_: Primitive | Fixed | Enum | Union, wanted: Typed, into: str, depth: int
@@ -346,12 +333,6 @@ class TypedSource(AvroSource):
             self._line(f"if n > {2 * longest}: raise Unfit")
         self._bytes("i + (n >> 1)", True, None, into)
 
-    def _element_of(self, type_: Array | Map, wanted: Wanted) -> Wanted:
-        if isinstance(wanted, Typed) and isinstance(type_, Array):
-            assert wanted.element is not None
-            return wanted.element
-        return super()._element_of(type_, wanted)
-
     def _record_body(self, type_: AvroRecord, wanted: Wanted, into: str | None, depth: int) -> None:
         if into is None or not isinstance(wanted, Typed):
             super()._record_body(type_, wanted, into, depth)
@@ -362,14 +343,12 @@ class TypedSource(AvroSource):
             if below is not None:
                 variables[name] = self._name("v")
                 self._value(inner, below, variables[name], depth)
-                self._or_absent(inner, below, variables[name])
+                if below.absent is not None and isinstance(inner, Union):
+                    absent = self._constant(below.absent)
+                    self._line(f"if {variables[name]} is None: {variables[name]} = {absent}")
             else:
                 self._value(inner, NOTHING, None, depth)
         self._line(f"{into} = {self._made(wanted, variables)}")
-
-    def _or_absent(self, type_: AvroType, wanted: Typed, variable: str) -> None:
-        if wanted.absent is not None and isinstance(type_, Union):
-            self._line(f"if {variable} is None: {variable} = {self._constant(wanted.absent)}")
 
     def _made(self, wanted: Typed, variables: dict[str, str]) -> str:
         values = [
@@ -378,13 +357,15 @@ class TypedSource(AvroSource):
         ]
         return f"{self._constant(wanted.make)}({', '.join(values)})"
 
-    def _many(self, type_: Array | Map, wanted: Wanted, into: str | None, depth: int) -> None:
+    def _array_or_map(
+        self, type_: Array | Map, wanted: Wanted, into: str | None, depth: int
+    ) -> None:
         if into is None or not isinstance(wanted, Typed):
-            super()._many(type_, wanted, into, depth)
+            super()._array_or_map(type_, wanted, into, depth)
             return
         if isinstance(type_, Array) and self._columns(type_.items, wanted, into, depth):
             return
-        super()._many(type_, wanted, into, depth)
+        super()._array_or_map(type_, wanted, into, depth)
         if isinstance(type_, Array):
             self._line(f"if len({into}) > {MOST_LISTED}: raise Unfit")
             return
@@ -392,7 +373,7 @@ class TypedSource(AvroSource):
         self._line(f"{into} = {self._made(wanted, members)}")
 
     def _columns(self, inner: AvroType, wanted: Typed, into: str, depth: int) -> bool:
-        """Write what reads a list of records attribute by attribute; returns whether it can be."""
+        """Read a list of records attribute by attribute; returns whether it can be."""
         element = wanted.element
         if element is None or not wanted.attributes or not isinstance(inner, AvroRecord):
             return False
@@ -401,7 +382,7 @@ class TypedSource(AvroSource):
         lists = {name: self._name("a") for name, _ in inner.fields if name in element.members}
         if not lists:
             return False
-        self._line("; ".join(f"{one} = []" for one in lists.values()))
+        self._line("; ".join(f"{variable} = []" for variable in lists.values()))
         least, weight = self._weights.of(inner)
         with self._blocks(least, weight):
             for name, type_ in inner.fields:

@@ -2,11 +2,6 @@
 
 Logical types are left out, apart from decimals and UUIDs, whose bytes say nothing to people: a time
 stays the integer that it is.
-
-How few bytes a type has, and how many values that its bytes do not pay for.
-
-Each byte of a body pays for one value. What a type has beyond that, such as nulls without a byte,
-is bounded before it is read: so a body of n bytes has at most n + MOST_VALUES values.
 """
 
 from collections.abc import Mapping
@@ -98,25 +93,17 @@ def _resolved(text: SchemaText, named: dict[str, Any], seen: set[str]) -> Any:
             seen.add(name)
             _resolved(reference, named, seen)
     parse_schema = library(AVRO, "schema").parse_schema
+    schema = text.text.strip()
     try:
-        return parse_schema(_json(text.text), named_schemas=named, _write_hint=False)
+        if schema not in _PRIMITIVES:  # some tools write a bare name
+            schema = msgspec.json.decode(schema)
+        return parse_schema(schema, named_schemas=named, _write_hint=False)
     except UnreadableSchema:
         raise
     except Exception as error:
         # The library raises whatever a malformed schema leads to, a KeyError as much as its own.
-        raise UnreadableSchema(f"is no Avro schema: {_words(error)}") from None
-
-
-def _words(error: Exception) -> str:
-    text = " ".join(str(error).split())
-    return text[:200] if text else type(error).__name__
-
-
-def _json(text: str) -> Any:
-    stripped = text.strip()
-    if stripped in _PRIMITIVES:  # some tools write a bare name
-        return stripped
-    return msgspec.json.decode(stripped)
+        words = " ".join(str(error).split())[:200] or type(error).__name__
+        raise UnreadableSchema(f"is no Avro schema: {words}") from None
 
 
 class _Types:
@@ -163,21 +150,18 @@ class _Types:
         if kind == "enum":
             found: AvroType = Enum(tuple(schema["symbols"]))
         elif kind == "fixed":
-            size = _size(name, schema["size"])
+            size = schema["size"]
+            if type(size) is not int or not 0 <= size < 2**31:
+                raise UnreadableSchema(f"{name}.size={size!r}: must be an integer >= 0")
             is_uuid = schema.get("logicalType") == "uuid" and size == _UUID_BYTES
             found = Fixed(size, _scale(schema), is_uuid)
         else:
             record = self._built[name] = AvroRecord(name)
-            record.fields.extend([(one["name"], self.of(one["type"])) for one in schema["fields"]])
+            for member in schema["fields"]:
+                record.fields.append((member["name"], self.of(member["type"])))
             return record
         self._built[name] = found
         return found
-
-
-def _size(name: str, size: object) -> int:
-    if type(size) is not int or not 0 <= size < 2**31:
-        raise UnreadableSchema(f"{name}.size={size!r}: must be an integer >= 0")
-    return size
 
 
 def _scale(schema: Mapping[str, Any]) -> int | None:
@@ -188,12 +172,16 @@ def _scale(schema: Mapping[str, Any]) -> int | None:
     return scale if type(scale) is int and 0 <= scale <= MOST_SCALE else None
 
 
-_BYTES = {"null": 0, "float": 4, "double": 8}
+_LEAST_BYTES: Final = {"null": 0, "float": 4, "double": 8}
 
 
 class Weights:
-    """Of the types of one schema. A record inside itself weighs nothing here: it is counted where
-    it is read."""
+    """How few bytes each type of one schema has, and how many values that its bytes do not pay for.
+
+    Each byte of a body pays for one value. What a type has beyond that, such as nulls without a
+    byte, is bounded before it is read: so a body of n bytes has at most n + MOST_VALUES values. A
+    record inside itself weighs nothing here: it is counted where it is read.
+    """
 
     def __init__(self) -> None:
         self._records: dict[AvroRecord, tuple[int, int]] = {}
@@ -202,7 +190,7 @@ class Weights:
         """Return the least bytes of a value, and the most values that it has beyond one for each of
         its bytes, without the elements of arrays and maps."""
         if isinstance(type_, Primitive):
-            least = _BYTES.get(type_.kind, 1)
+            least = _LEAST_BYTES.get(type_.kind, 1)
             return least, 1 - least
         if isinstance(type_, Fixed):
             return type_.size, 1 - type_.size
@@ -224,7 +212,7 @@ class Weights:
         return known
 
 
-def repeated(top: AvroType) -> tuple[set[AvroRecord], set[AvroRecord]]:
+def repeated_records(top: AvroType) -> tuple[set[AvroRecord], set[AvroRecord]]:
     """Return the records that stand more than once in a schema, and those that lead back to
     themselves."""
     seen, twice, cyclic = set[AvroRecord](), set[AvroRecord](), set[AvroRecord]()

@@ -3,10 +3,6 @@
 Members have the names of the .proto file. Enums are their names; a number without a name stays a
 number. A scalar that is absent and has no presence reads as its zero, but an empty text as null; a
 member with presence reads as null. A Timestamp is ISO 8601, a wrapper its value, a map an object.
-
-Writes the source of a function from messages of Protobuf to instances, as `typed` wants them.
-
-Kinds of fields are known, so that what cannot fit raises Unfit where it is met. `m` is a message.
 """
 
 import keyword
@@ -28,18 +24,34 @@ from ..schemas import (
     UnreadableSchema,
     members_key,
 )
-from .protobuf_values import MOST_VALUES, Converter, Pool, converter, is_map, pool_of, pool_of_set
-from .values import TooManyValues, bytes_text, finite, library
+from .protobuf_values import (
+    BOOLEAN,
+    BYTES,
+    DOUBLE,
+    ENUM,
+    FLOAT,
+    MESSAGES,
+    STRING,
+    Converter,
+    Pool,
+    converter,
+    is_map,
+    pool_of,
+    pool_of_set,
+)
+from .values import MOST_VALUES, TooManyValues, bytes_text, finite, library
 
-_DOUBLE, _FLOAT, _BOOL, _STRING, _BYTES, _ENUM = 1, 2, 8, 9, 12, 14
-_MESSAGES: Final = (10, 11)
 _WIDE: Final = (4, 6)
 """Integers of 64 bits without a sign."""
 _OWN_VALUES: Final = "google.protobuf."
 
 
 class MessageSource:
-    """The functions of one message, and what they find by name."""
+    """Writes the source of a function from messages to instances, as `Typed` wants them.
+
+    Kinds of fields are known, so that what cannot fit raises Unfit where it is met. `m` is a
+    message.
+    """
 
     def __init__(self) -> None:
         self.names: dict[str, Any] = {"Unfit": Unfit, "finite": finite}
@@ -63,8 +75,8 @@ class MessageSource:
             name = self._functions[key] = f"f{len(self._functions)}"
             fields = {field.name: field for field in descriptor.fields}
             values = [
-                self._field(fields[one], below) if one in fields else self._absent(below)
-                for one, below in wanted.members.items()
+                self._field(fields[member], below) if member in fields else self._absent(below)
+                for member, below in wanted.members.items()
             ]
             body = f" return {self._constant(wanted.make)}({', '.join(values)})"
             self._lines += [f"def {name}(m):", body if wanted.make else " raise Unfit"]
@@ -83,16 +95,16 @@ class MessageSource:
         if field.is_repeated:
             if wanted.element is None:
                 return self._unfit()
-            if wanted.attributes and field.type in _MESSAGES:
+            if wanted.attributes and field.type in MESSAGES:
                 return self._columns(field, wanted, value)
-            read = self._one(field, wanted.element, "x")
+            read = self._single(field, wanted.element, "x")
             listed = self._constant(_listed)
             return f"[{read} for x in {listed}({value})]"
         single = wanted.element if wanted.element is not None and wanted.or_one else wanted
-        read = self._one(field, single, value)
+        read = self._single(field, single, value)
         if field.has_presence and not field.has_default_value:
             return f"({read} if {of}.HasField({field.name!r}) else {self._absent(wanted)})"
-        if field.type in (_STRING, _BYTES):
+        if field.type in (STRING, BYTES):
             return f"({read} or None)"
         return read
 
@@ -121,7 +133,7 @@ class MessageSource:
         """The expression that reads a field of all messages of a list."""
         if field is None:
             return "[None] * len(s)"
-        is_text = field.type == _STRING and not field.is_repeated and not field.has_presence
+        is_text = field.type == STRING and not field.is_repeated and not field.has_presence
         if not is_text or str not in wanted.kinds or keyword.iskeyword(field.name):
             return f"[{self._field(field, wanted, 'x')} for x in s]"
         # Texts without presence: an empty one is none. How long they are costs as much as reading
@@ -129,9 +141,9 @@ class MessageSource:
         nulls = self._constant(_with_nulls)
         return f"(t if '' not in (t := [x.{field.name} for x in s]) else {nulls}(t))"
 
-    def _one(self, field: Any, wanted: Typed, value: str) -> str:
+    def _single(self, field: Any, wanted: Typed, value: str) -> str:
         """The expression that reads one value of a field."""
-        if field.type in _MESSAGES:
+        if field.type in MESSAGES:
             if field.message_type.full_name.startswith(_OWN_VALUES):
                 convert = converter(field.message_type, None)
                 own = self._constant(lambda message: wanted.fit(convert(message, [MOST_VALUES])))
@@ -139,24 +151,19 @@ class MessageSource:
             if wanted.make is None:
                 return self._unfit()
             return f"{self._message(field.message_type, wanted)}({value})"
-        if field.type == _ENUM:
-            names = {one.number: one.name for one in reversed(field.enum_type.values)}
+        if field.type == ENUM:
+            names = {symbol.number: symbol.name for symbol in reversed(field.enum_type.values)}
             return f"{self._constant(_Names(names, wanted))}[{value}]"
-        kind = {_DOUBLE: float, _FLOAT: float, _BOOL: bool, _STRING: str, _BYTES: str}
+        kind = {DOUBLE: float, FLOAT: float, BOOLEAN: bool, STRING: str, BYTES: str}
         if kind.get(field.type, int) not in wanted.kinds:
             return self._unfit()
-        if field.type in (_DOUBLE, _FLOAT):
+        if field.type in (DOUBLE, FLOAT):
             return f"finite({value})"
-        if field.type == _STRING:
-            return self._text(wanted, value)
-        if field.type == _BYTES or field.type in _WIDE:
+        if field.type == STRING and wanted.longest is not None:
+            return f"(t if len(t := {value}) <= {wanted.longest} else {self._unfit()})"
+        if field.type == BYTES or field.type in _WIDE:
             return f"{self._constant(_raw(wanted))}({value})"
         return value
-
-    def _text(self, wanted: Typed, value: str) -> str:
-        if wanted.longest is None:
-            return value
-        return f"(t if len(t := {value}) <= {wanted.longest} else {self._unfit()})"
 
     def _as_json(self, field: Any, wanted: Typed, of: str) -> str:
         """A field as JSON would give it, or the members of a map."""
@@ -200,10 +207,10 @@ def _raw(wanted: Typed) -> Callable[[Any], Any]:
     return lambda value: wanted.fit(bytes_text(value) if isinstance(value, bytes) else value)
 
 
-def _listed(found: Any) -> Any:
-    if len(found) > MOST_LISTED:
+def _listed(elements: Any) -> Any:
+    if len(elements) > MOST_LISTED:
         raise Unfit
-    return found
+    return elements
 
 
 def _made_of_short(element: Typed, attributes: Sequence[str]) -> Callable[..., Any] | None:
@@ -250,7 +257,7 @@ class ProtobufSchema:
         if message is None:
             # Nothing names one: a schema of a single message needs none.
             message = (0,)
-        name = _named(self._main, message, self._pool)
+        name = _full_name(self._main, message, self._pool)
         if name is None:
             shown = list(message) if isinstance(message, tuple) else message
             raise InvalidField("bad_framing", f"record: message {shown} is not in its schema")
@@ -265,7 +272,7 @@ class ProtobufSchema:
         if convert is None:
             descriptor = self._pool.descriptor(name)
             convert = self._converters[key] = converter(descriptor, members)
-        return lambda body: _value(parse, convert, body)
+        return lambda body: _body_value(parse, convert, body)
 
     def instances(
         self, message: Message | None, typed: Typed, listed: Typed | None
@@ -313,13 +320,13 @@ def protobuf_file(data: bytes, message: str) -> ProtobufSchema:
     return ProtobufSchema(pool, None, message)
 
 
-def _named(main: Any, message: Message, pool: Pool) -> str | None:
+def _full_name(main: Any, message: Message, pool: Pool) -> str | None:
     if isinstance(message, int):
         names = sorted(pool.names(main.name))
         return names[message] if message < len(names) else None
     parts = [main.package] if main.package else []
     if isinstance(message, str):
-        if message not in (one.name for one in main.message_type):
+        if message not in (declared.name for declared in main.message_type):
             return None
         return ".".join((*parts, message))
     inside = main.message_type
@@ -331,7 +338,7 @@ def _named(main: Any, message: Message, pool: Pool) -> str | None:
     return ".".join(parts)
 
 
-def _value(parse: Callable[[bytes], Any], convert: Converter, body: bytes) -> object:
+def _body_value(parse: Callable[[bytes], Any], convert: Converter, body: bytes) -> object:
     try:
         message = parse(body)
     except library(PROTOBUF, "message").DecodeError:

@@ -1,11 +1,4 @@
-"""From messages of Protobuf to values as JSON would give them: a tree of functions for each message
-and set of members. Pure.
-
-Protobuf descriptors, of a registry's answers or of a file, in a pool of their own.
-
-They are added as they are: Redpanda leaves out the kind of a field whose type has a name, which the
-library resolves.
-"""
+"""What Protobuf schemas declare, and the values of their messages as JSON would give them. Pure."""
 
 import base64
 import binascii
@@ -14,17 +7,14 @@ from datetime import datetime, timedelta
 from typing import Any, Final, TypeAlias
 
 from ..schemas import PROTOBUF, UNREAD, Members, SchemaText, UnreadableSchema
-from .values import TooManyValues, bytes_text, finite, library
-
-MOST_VALUES: Final = 250_000
-"""Most values of one body beyond one for each of its bytes."""
+from .values import MOST_VALUES, TooManyValues, bytes_text, finite, library
 
 Converter: TypeAlias = Callable[[Any, list[int]], Any]
 """(what the library has read, [values that are left]) → the value."""
 
 # The kinds of fields, as descriptors number them.
-_DOUBLE, _FLOAT, _BOOLEAN, _STRING, _BYTES, _ENUM = 1, 2, 8, 9, 12, 14
-_MESSAGES: Final = (10, 11)
+DOUBLE, FLOAT, BOOLEAN, STRING, BYTES, ENUM = 1, 2, 8, 9, 12, 14
+MESSAGES: Final = (10, 11)
 _FIRST: Final = datetime(1970, 1, 1)
 _WRAPPERS: Final = frozenset(
     f"google.protobuf.{kind}Value"
@@ -38,7 +28,8 @@ def converter(descriptor: Any, members: Members) -> Converter:
 
 
 class _Converters:
-    """Makes the functions of one tree. A message inside itself is read by the same function."""
+    """Makes a tree of functions for one message and set of members. A message inside itself is read
+    by the same function."""
 
     def __init__(self) -> None:
         self._whole: dict[str, Converter] = {}
@@ -57,11 +48,9 @@ class _Converters:
         if made is not None:
             return made
         # Set before its members are made: they may be of the same message.
-        found: list[Converter] = []
-        self._whole[name] = lambda message, left: found[0](message, left)
-        found.append(self._object(descriptor, None))
-        self._whole[name] = found[0]
-        return found[0]
+        self._whole[name] = lambda message, left: self._whole[name](message, left)
+        whole = self._whole[name] = self._object(descriptor, None)
+        return whole
 
     def _object(self, descriptor: Any, members: Members) -> Converter:
         fields = [
@@ -82,28 +71,28 @@ class _Converters:
         return convert
 
     def _field(self, field: Any, members: Members) -> Converter:
-        """What reads a field of a message."""
         name = field.name
         if is_map(field):
             return self._map(name, field.message_type, members)
         single = self._single(field, members)
         if field.is_repeated:
-            if _is_plain(field):
+            if field.type not in (*MESSAGES, ENUM, DOUBLE, FLOAT, BYTES):
+                # The library's elements are the values.
                 return lambda message, left: _counted(list(getattr(message, name)), left)
             return lambda message, left: [
-                single(one, left) for one in _counted(list(getattr(message, name)), left)
+                single(element, left) for element in _counted(list(getattr(message, name)), left)
             ]
         if field.has_presence and not field.has_default_value:
             return lambda message, left: (
                 single(getattr(message, name), left) if message.HasField(name) else None
             )
-        if field.type in (_STRING, _BYTES):
+        if field.type in (STRING, BYTES):
             return lambda message, left: single(getattr(message, name), left) or None
         return lambda message, left: single(getattr(message, name), left)
 
     def _map(self, name: str, entry: Any, members: Members) -> Converter:
         value_field = entry.fields_by_name["value"]
-        is_boolean = entry.fields_by_name["key"].type == _BOOLEAN
+        is_boolean = entry.fields_by_name["key"].type == BOOLEAN
 
         def key_text(key: Any) -> str:
             return str(key).lower() if is_boolean else str(key)
@@ -129,14 +118,14 @@ class _Converters:
 
     def _single(self, field: Any, members: Members) -> Converter:
         """What makes a value of one element of a field."""
-        if field.type in _MESSAGES:
+        if field.type in MESSAGES:
             return self.of_message(field.message_type, members)
-        if field.type == _ENUM:
+        if field.type == ENUM:
             names = {value.number: value.name for value in reversed(field.enum_type.values)}
             return lambda number, left: names.get(number, number)
-        if field.type in (_DOUBLE, _FLOAT):
+        if field.type in (DOUBLE, FLOAT):
             return lambda number, left: finite(number)
-        if field.type == _BYTES:
+        if field.type == BYTES:
             return lambda data, left: bytes_text(data)
         return lambda value, left: value
 
@@ -146,17 +135,12 @@ def is_map(field: Any) -> bool:
     return field.message_type is not None and bool(field.message_type.GetOptions().map_entry)
 
 
-def _is_plain(field: Any) -> bool:
-    """Whether the library's elements are the values."""
-    return field.type not in (*_MESSAGES, _ENUM, _DOUBLE, _FLOAT, _BYTES)
-
-
-def _counted(found: Any, left: list[int]) -> Any:
+def _counted(elements: Any, left: list[int]) -> Any:
     """The elements, which are taken off what is left of the values."""
-    left[0] -= len(found)
+    left[0] -= len(elements)
     if left[0] < 0:
         raise TooManyValues(f"has more than {MOST_VALUES} values beyond its bytes")
-    return found
+    return elements
 
 
 def _timestamp(message: Any, left: list[int]) -> str | None:
@@ -169,7 +153,6 @@ def _timestamp(message: Any, left: list[int]) -> str | None:
 
 
 def _duration(message: Any, left: list[int]) -> float:
-    """A span in seconds."""
     seconds: float = message.seconds + message.nanos / 1e9
     return seconds
 
@@ -180,7 +163,7 @@ def _struct(message: Any, left: list[int]) -> Any:
 
 
 def _list(message: Any, left: list[int]) -> Any:
-    return [_json_value(one, left) for one in _counted(message.values, left)]
+    return [_json_value(value, left) for value in _counted(message.values, left)]
 
 
 def _json_value(message: Any, left: list[int]) -> Any:
@@ -211,7 +194,11 @@ _OF_GOOGLE: Final = "google/protobuf/"
 
 
 class Pool:
-    """The files of one schema and of what they import."""
+    """The files of one schema, of a registry's answer or of a file, and of what they import.
+
+    They are added as they are: Redpanda leaves out the kind of a field whose type has a name, which
+    the library resolves.
+    """
 
     def __init__(self) -> None:
         self._pool = library(PROTOBUF, "descriptor_pool").DescriptorPool()
@@ -223,7 +210,7 @@ class Pool:
             return
         for name in file.dependency:
             if name not in self._files:
-                self.add(_of_google(name))
+                self.add(_google_file(name))
         try:
             self._pool.AddSerializedFile(file.SerializeToString())
             self._pool.FindFileByName(file.name)
@@ -272,7 +259,13 @@ def pool_of_set(data: bytes) -> Pool:
 
 
 def _with_references(text: SchemaText, name: str, pool: Pool, inside: set[str]) -> Any:
-    file = _file(text.text)
+    try:
+        data = base64.b64decode(text.text, validate=True)
+        file = library(PROTOBUF, "descriptor_pb2").FileDescriptorProto.FromString(data)
+    except (ValueError, binascii.Error):
+        raise UnreadableSchema("is no base64 of a FileDescriptorProto") from None
+    except library(PROTOBUF, "message").DecodeError:
+        raise UnreadableSchema("is no FileDescriptorProto") from None
     if name:
         file.name = name  # what others import it by, whatever it calls itself
     elif not file.name:
@@ -285,17 +278,7 @@ def _with_references(text: SchemaText, name: str, pool: Pool, inside: set[str]) 
     return file
 
 
-def _file(text: str) -> Any:
-    try:
-        data = base64.b64decode(text, validate=True)
-        return library(PROTOBUF, "descriptor_pb2").FileDescriptorProto.FromString(data)
-    except (ValueError, binascii.Error):
-        raise UnreadableSchema("is no base64 of a FileDescriptorProto") from None
-    except library(PROTOBUF, "message").DecodeError:
-        raise UnreadableSchema("is no FileDescriptorProto") from None
-
-
-def _of_google(name: str) -> Any:
+def _google_file(name: str) -> Any:
     """A file of Google's own, which registries and sets may leave out."""
     file = library(PROTOBUF, "descriptor_pb2").FileDescriptorProto()
     if name.startswith(_OF_GOOGLE) and name.endswith(".proto"):

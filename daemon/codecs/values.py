@@ -7,6 +7,8 @@ from typing import Any, Final
 
 from ..schemas import LIBRARIES, UnreadableSchema
 
+MOST_VALUES: Final = 250_000
+"""Most values of one body beyond one for each of its bytes."""
 MOST_DECIMAL_BYTES: Final = 32
 """A decimal of more bytes is refused: no number of people has 77 digits."""
 
