@@ -15,25 +15,25 @@ from .item_lists import (
     ranks0_of,
     respelled,
 )
-from .rules import PageMismatch, extended, placed
-from .runs import Aside, Part, Run, Single, read
+from .rules import PageMismatch, extended_list, list_with_item
+from .runs import Aside, Part, Run, Single, read_runs
 
 __all__ = (
     "Aside",
     "as_stored",
     "columns",
     "cut_to",
-    "extended",
+    "extended_list",
     "lengths_of",
     "LoggedRecords",
     "NO_RANK",
     "NOT_PLAIN",
     "PageMismatch",
     "Part",
-    "placed",
+    "list_with_item",
     "queries_of",
     "ranks0_of",
-    "read",
+    "read_runs",
     "respelled",
     "rules",
     "Run",

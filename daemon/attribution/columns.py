@@ -3,8 +3,6 @@
 The decoder makes an object of each record, and objects of its parts. They become columns, and are
 freed, while they are still in the processor's cache. What arrays can tell is asked once for all
 slices: it costs the same calls of numpy for any number of records.
-
-Events as columns: what consecutive records come to without being decoded in full.
 """
 
 from collections.abc import Generator, Sequence
@@ -165,7 +163,7 @@ NO_TIME: Final = -1
 """Where a text is no timestamp: the decoder rejects that record."""
 
 
-def read(
+def read_columns(
     records: RecordSlice, decoder: Decoder, texts: AttributeTexts
 ) -> Generator[None, None, PlainColumns]:
     """The plain impressions and the plain feedback of n records, in steps where attributes are
@@ -173,7 +171,7 @@ def read(
     and those without a sure time. Of a record of several events, all or none are read."""
     limits = decoder.limits
     impressions, feedback = _Impressions(texts, limits), _FeedbackSlice()
-    read, stamps_ms = _Read(), list[int]()
+    read, stamps_ms = _ReadRecords(), list[int]()
     most_bytes = min(limits.max_record_bytes, LONG_RECORD_BYTES)
     size = slice_of(records)
     for first in range(0, len(records), size):
@@ -201,7 +199,7 @@ def slice_of(records: RecordSlice) -> int:
 
 
 def _checked(
-    shown: ImpressionColumns, reactions: FeedbackColumns, read: "_Read", latest_ms: Integers
+    shown: ImpressionColumns, reactions: FeedbackColumns, read: "_ReadRecords", latest_ms: Integers
 ) -> PlainColumns:
     """The columns without those of records of which something is not plain after all."""
     record_of, is_left = read.record_of, read.is_left(len(latest_ms))
@@ -231,7 +229,7 @@ def _has_sure_time(columns: ImpressionColumns | FeedbackColumns, latest_ms: Inte
     return sure
 
 
-class _Read:
+class _ReadRecords:
     """Collects where events stand, slice by slice."""
 
     def __init__(self) -> None:

@@ -4,10 +4,6 @@
 
 Decoding a list costs an object for each id, and most lists are never clicked in. Here an id is
 found between two quotes, so that a click costs a few comparisons of bytes.
-
-Consecutive records of one topic-partition, as a run is read from them.
-
-What is kept of a new impression beside its state: units, experiment arms, its query.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -160,7 +156,7 @@ def _lengths(data: bytes, sizes_of_lists: Integers) -> NDArray[np.int64]:
 
 
 class RecordSlice(LogRecords, Protocol):
-    """Records of one topic, n of them, which are read a slice at a time."""
+    """Consecutive records of one topic-partition, n of them, which are read a slice at a time."""
 
     def __getitem__(self, index: int) -> LogRecord: ...  # noqa: D105
 
@@ -198,6 +194,9 @@ class LoggedRecords:
     def stamps_ms(self) -> list[int]:
         """The time that the log gave each, (n,)."""
         return [record.timestamp for record in self.records]
+
+
+# What is kept of a new impression beside its state: units, experiment arms, its query.
 
 
 def subject_of(

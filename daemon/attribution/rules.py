@@ -12,12 +12,6 @@ topics interleave, so that any cut into batches and any interleaving give the sa
 
 These are the rules, one event at a time; `vectorized` applies them to whole batches. Both must give
 the same numbers.
-
-What feedback does to its impression: the gain of a rank, and the delay of the first feedback.
-
-Both are the same whatever the order in which feedback comes, and however often.
-
-How a later page of results, or one more item, extends the list of its impression.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -27,6 +21,9 @@ from ..events import Decoded, Event, Feedback, Impression, Rejected
 from ..lane import NO_STATE, Lane, Waiting, encode_items, moved
 from ..panes import GRACE_MS, JUMP_MS, pane_start
 from .item_lists import search_of, subject_of
+
+# What feedback does to its impression: the gain of a rank, and the delay of the first feedback.
+# Both are the same whatever the order in which feedback comes, and however often.
 
 
 def set_gain(
@@ -77,11 +74,14 @@ def note_delay(lane: Lane, slot: int, time_ms: int) -> None:
     lane.changes.delays.append((pane, lane.open.combinations[index], before_ms, delay_ms))
 
 
+# How a later page of results, or one more item, extends the list of its impression.
+
+
 class PageMismatch(Exception):
     """The page leaves a gap after the list so far, or the page or the item contradicts it."""
 
 
-def extended(items: Sequence[str | None], page: Impression) -> list[str | None]:
+def extended_list(items: Sequence[str | None], page: Impression) -> list[str | None]:
     """The list with what the page adds to its end; the same list where it adds nothing.
 
     An item that already stands further up keeps its first rank, and leaves a blank (None) on the
@@ -100,7 +100,7 @@ def extended(items: Sequence[str | None], page: Impression) -> list[str | None]:
     return [*items, *(_or_blank(item, listed) for item in page.items[overlap:])]
 
 
-def placed(items: Sequence[str | None], shown: Impression) -> list[str | None]:
+def list_with_item(items: Sequence[str | None], shown: Impression) -> list[str | None]:
     """The list with an item of a list that is logged item by item; the same list where the item
     already stands at its rank, and where that rank does not count.
 
@@ -189,13 +189,12 @@ def advance(lane: Lane) -> None:
         return
     timing = lane.plan.timing
     for feedback in lane.waiting.take_older(watermark - timing.expires_at(0)):
-        lane.count("feedback_outcomes", _outcome_of_expired(feedback, lane.plan.depth))
-
-
-def _outcome_of_expired(feedback: Waiting, depth: int) -> str:
-    if feedback.bound_ms is None:
-        return "unjoined"
-    return "beyond_depth" if feedback.rank is not None and feedback.rank > depth else "off_list"
+        outcome = "off_list"
+        if feedback.bound_ms is None:
+            outcome = "unjoined"
+        elif feedback.rank is not None and feedback.rank > lane.plan.depth:
+            outcome = "beyond_depth"
+        lane.count("feedback_outcomes", outcome)
 
 
 # Impressions
@@ -232,7 +231,7 @@ def _accept(lane: Lane, topic: str, event: Impression, watermark_ms: int) -> Non
     combination = lane.admissions[topic].combination_of(
         values, watermark_ms, lane.segments, lane.counts["segment_overflow"]
     )
-    items = placed([], event) if event.by_item else list(event.items)
+    items = list_with_item([], event) if event.by_item else list(event.items)
     state = lane.states.id_of((len(items), ()), lane.plan.surface_id_of(attributes))
     pane = pane_start(event.time_ms, lane.plan.timing.base_ms)
     slot = lane.open.add(
@@ -263,7 +262,7 @@ def _apply_repeated(lane: Lane, slot: int, event: Impression, watermark: int | N
         same = event.items and list(event.items) == items[: len(event.items)]
         return "duplicate" if same else "conflicting"
     try:
-        longer = placed(items, event) if event.by_item else extended(items, event)
+        longer = list_with_item(items, event) if event.by_item else extended_list(items, event)
     except PageMismatch:
         return "conflicting"
     if longer == items:

@@ -28,8 +28,8 @@ from ..events import (
     Rejected,
 )
 from ..lane import AttributeTexts, ParsedAttributes, Spans, hashes_of, joined_texts, merged
-from . import columns as plain_columns
-from .columns import PlainColumns
+
+from .columns import PlainColumns, read_columns
 from .item_lists import NO_RANK, RecordSlice, queries_of
 
 _decode_items = msgspec.json.Decoder(tuple[str, ...]).decode
@@ -179,10 +179,12 @@ class _Full:
     singles: dict[int, Iterable[Sequence[Decoded]]] = field(default_factory=dict)
 
 
-def read(records: RecordSlice, decoder: Decoder, texts: AttributeTexts) -> Iterator[Part | None]:
+def read_runs(
+    records: RecordSlice, decoder: Decoder, texts: AttributeTexts
+) -> Iterator[Part | None]:
     """The records in order, in as few runs as they allow; None after each step on the way."""
     table = texts.table()
-    columns = yield from plain_columns.read(records, decoder, texts)
+    columns = yield from read_columns(records, decoder, texts)
     aside, full = Aside(skipped=columns.skipped), _Full()
     left = np.flatnonzero(columns.is_left).tolist()
     if len(records) and decoder.is_mapping(records[0]):

@@ -11,8 +11,6 @@ so do impressions of different ids but for the order in which their segments are
 run is cut where a combination of values is new.
 
 Measured on batches of 10,000 events: 0.6 µs an event for new impressions, 0.7 µs for feedback.
-
-The impressions of a run that are surely new, added to the lane all at once.
 """
 
 from collections.abc import Generator, Iterable, Iterator, KeysView
@@ -59,7 +57,7 @@ class RunAtWatermarks:
         return RunAtWatermarks(self.run.part(0, stop), self.watermarks_ms[:stop])
 
 
-def accept(
+def accept_impressions(
     lane: Lane,
     topic: str,
     events: RunAtWatermarks,
@@ -263,7 +261,7 @@ def _apply_joined(
     left[run.impression_index[~is_new]] = True
     selected = np.flatnonzero(is_new)
     searches = yield from read_searches(lane, run, selected)
-    accept(lane, topic, events, selected, searches)
+    accept_impressions(lane, topic, events, selected, searches)
     left[run.feedback_index[~_join(lane, events)]] = True
     joined = len(run) - int(np.count_nonzero(left))
     impressions = int(np.count_nonzero(is_new))

@@ -21,9 +21,9 @@ from ..schemas import (
     Unfit,
     UnreadableSchema,
     members_key,
-    unsigned,
+    unsigned_varint,
     uuid_text,
-    zigzag,
+    zigzag_varint,
 )
 from .avro_source import MAIN, AvroSource, TypedSource, Wanted
 from .avro_types import Array, AvroRecord, Weights, avro_type
@@ -43,7 +43,7 @@ _LONGS: Final = 1 << 64
 def size(b: bytes, i: int) -> tuple[int, int]:
     """Return twice a length or an index of several bytes, and where it ends. A negative one is
     refused, as is any that no body has room for."""
-    number, i = unsigned(b, i)
+    number, i = unsigned_varint(b, i)
     if number & 1:
         raise BadBody("has a negative length or index")
     return number, i
@@ -51,7 +51,7 @@ def size(b: bytes, i: int) -> tuple[int, int]:
 
 def long(b: bytes, i: int) -> tuple[int, int]:
     """Return a signed number of 64 bits, and where it ends."""
-    number, i = unsigned(b, i)
+    number, i = unsigned_varint(b, i)
     if number >= _LONGS:
         raise BadBody("has a number of more than 64 bits")
     return (number >> 1) ^ -(number & 1), i
@@ -61,7 +61,7 @@ def block(b: bytes, i: int, least_bytes: int, weight: int, left: list[int]) -> t
     """Return how many elements follow, and where the first begins: 0 ends the array. Each has at
     least so many bytes, and at most so many values that they do not pay for, which are taken off
     `left`."""
-    count, i = zigzag(b, i)
+    count, i = zigzag_varint(b, i)
     if count < 0:
         count = -count
         _, i = size(b, i)

@@ -29,7 +29,7 @@ from .fields import (
     timestamps_ms,
     too_long,
 )
-from .formats import FORMATS, decoder, future, too_large
+from .formats import FORMATS, decoder, rejected_future, too_large
 from .native import TIMED_DECODER, TimedFeedback, TimedImpression, native_text
 from .types import (
     DROP_REASONS,
@@ -58,7 +58,7 @@ from .types import (
     PlainImpression,
     Rejected,
     Skipped,
-    nothing_of,
+    nothing_plain,
 )
 from .ubi import LISTS, LOGGED
 
@@ -76,7 +76,7 @@ __all__ = (
     "fields",
     "FORMATS",
     "formats",
-    "future",
+    "rejected_future",
     "grade_value",
     "identifier",
     "identifiers",
@@ -99,7 +99,7 @@ __all__ = (
     "native",
     "native_text",
     "NOT_MAPPED",
-    "nothing_of",
+    "nothing_plain",
     "PlainEvents",
     "PlainFeedback",
     "PlainImpression",

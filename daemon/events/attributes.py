@@ -1,11 +1,8 @@
-"""Attributes, experiments and the query of an impression: which are read, and which values are left
-out. Pure.
+"""The careful reader of native events, and the values that any reader may leave out: attributes,
+experiments and the query of an impression. Pure.
 
 A bad value does not cost the impression: what cannot be a segment, or a query, is left out, and the
 impression counts without it.
-
-The careful reader of native events: field by field, slowly, with a sentence about what is
-wrong.
 """
 
 import json
@@ -154,7 +151,8 @@ _FIELDS: Final = raw_decoder(
 
 
 def read_carefully(value: bytes, limits: Limits) -> Event | Trimmed:
-    """Return the event of one object. Raises `InvalidField` for the first rule that it breaks."""
+    """Return the event of one object, read field by field and slowly. Raises `InvalidField`, with a
+    sentence for people, for the first rule that it breaks."""
     raw = decoded("record", value, _FIELDS, "wrong_type")
     kind = present(plain_values(raw, _TYPE_FIELD), "type")
     if kind == "impression":

@@ -2,11 +2,8 @@
 
 A field reader takes a decoded JSON value and returns the value for the event, or raises
 `InvalidField` with the reason and a sentence for people. It knows no format: the name of the field
-is an argument.
-
-Timestamps: read from events, from configurations and from options, and printed.
-
-Instants are whole milliseconds since the epoch.
+is an argument. Timestamps are whole milliseconds since the epoch; those of configurations and
+options are read here too.
 """
 
 import json

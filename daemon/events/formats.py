@@ -36,7 +36,7 @@ from .types import (
     PlainSearch,
     Rejected,
     ValueDecoder,
-    nothing_of,
+    nothing_plain,
 )
 
 ReadObject: TypeAlias = Callable[[bytes], Event | Trimmed | None]
@@ -103,7 +103,7 @@ class RecordDecoder:
             event = self.read(value)
         except InvalidField as error:
             if _is_array(value):
-                return list(chain.from_iterable(_slices(value, record_time_ms, self)))
+                return list(chain.from_iterable(_array_slices(value, record_time_ms, self)))
             return [Rejected(error.reason, error.detail)]
         if event is None or type(event) is Trimmed:
             return _trimmed(event, record_time_ms, limits.max_future_ms)
@@ -111,7 +111,7 @@ class RecordDecoder:
             return [event]
         if record_time_ms < 0:
             return [event]
-        return [future(event, record_time_ms, limits.max_future_ms)]
+        return [rejected_future(event, record_time_ms, limits.max_future_ms)]
 
     def slices(
         self, value: bytes | None, record_time_ms: int | None
@@ -119,7 +119,7 @@ class RecordDecoder:
         """The events of one record in slices; see `Decoder.slices_of`."""
         if value is None or len(value) > self.limits.max_record_bytes or not _is_array(value):
             return iter((self(value, record_time_ms),))
-        return _slices(value, record_time_ms, self)
+        return _array_slices(value, record_time_ms, self)
 
     def of_record(self, record: LogRecord) -> list[Decoded]:
         """The events of a whole record: of its value."""
@@ -133,14 +133,14 @@ class RecordDecoder:
         """The records that are one plain event; see `Decoder.plain`."""
         read_plain = self.read_plain
         if read_plain is None:
-            return nothing_of(len(records))
+            return nothing_plain(len(records))
         values = records.values()
         if max(map(len, values), default=0) > most_bytes:
             values = [value if len(value) <= most_bytes else b"" for value in values]
         try:
-            return of_objects([read_plain(value) for value in values])
+            return _plain_events([read_plain(value) for value in values])
         except (ValueError, RecursionError):
-            return of_objects([_plain_or_none(value, read_plain) for value in values])
+            return _plain_events([_plain_or_none(value, read_plain) for value in values])
 
     def is_mapping(self, record: LogRecord) -> bool:
         """False: formats are no mappings."""
@@ -165,11 +165,11 @@ def _trimmed(read: Trimmed | None, record_time_ms: int | None, max_future_ms: in
         return []
     event = read.event
     if record_time_ms is not None and 0 <= record_time_ms < event.time_ms - max_future_ms:
-        return [future(event, record_time_ms, max_future_ms)]
+        return [rejected_future(event, record_time_ms, max_future_ms)]
     return [event, *(_WITHOUT_DETAIL[reason] for reason in read.dropped)]
 
 
-def _slices(
+def _array_slices(
     value: bytes, record_time_ms: int | None, decode: ValueDecoder
 ) -> Iterator[list[Decoded]]:
     """Yield the events of an array, whose elements are refused singly. An array in it is no
@@ -230,15 +230,15 @@ def _is_array(value: bytes) -> bool:
     return value.lstrip(_JSON_SPACE).startswith(b"[")
 
 
-def future(event: Event, record_time_ms: int, max_future_ms: int) -> Rejected:
+def rejected_future(event: Event, record_time_ms: int, max_future_ms: int) -> Rejected:
     """Return the rejection of an event that is too far after its record."""
     ahead_ms = event.time_ms - record_time_ms
     rule = f"must be at most {max_future_ms} ms ahead of its record"
     return Rejected("future", f"timestamp={event.time_ms}: {ahead_ms} ms ahead, {rule}")
 
 
-def of_objects(found: Sequence[Plain | None]) -> PlainEvents:
-    """Return what records come to that are one event each, or None: to be decoded in full."""
+def _plain_events(found: Sequence[Plain | None]) -> PlainEvents:
+    """What records come to that are one event each, or None: to be decoded in full."""
     kinds = list(map(type, found))
     is_shown = bytes(map(_SHOWN.__contains__, kinds))
     is_reaction = bytes([kind is PlainFeedback for kind in kinds])
@@ -247,6 +247,9 @@ def of_objects(found: Sequence[Plain | None]) -> PlainEvents:
     left: Sequence[int] = ()
     if len(shown) + len(reactions) < len(found):
         left = [n for n, one in enumerate(found) if one is None]
+    queries: Sequence[str | None] = ()
+    if shown and type(shown[0]) is PlainSearch:
+        queries = [one.query for one in shown]
     return PlainEvents(
         len(found),
         [
@@ -257,7 +260,7 @@ def of_objects(found: Sequence[Plain | None]) -> PlainEvents:
                 [one.timestamp for one in shown],
                 [one.user_id for one in shown],
                 raw=shown,
-                queries=_queries_of(shown),
+                queries=queries,
             )
         ],
         [
@@ -272,9 +275,3 @@ def of_objects(found: Sequence[Plain | None]) -> PlainEvents:
         ],
         left=left,
     )
-
-
-def _queries_of(shown: Sequence[Any]) -> Sequence[str | None]:
-    """What was searched for; empty where the type of the records has no query."""
-    is_search = bool(shown) and type(shown[0]) is PlainSearch
-    return [one.query for one in shown] if is_search else ()

@@ -15,8 +15,6 @@ plain one has the decoder check a record completely, and leaves lists and attrib
 builds the event. The careful one gets what the fast one refuses (invalid records, but also numbers
 as attributes and the like), reads it field by field, and states what is wrong. What one reader
 accepts, the slower ones would read alike.
-
-Events written in the native format, as `native.reader` reads them.
 """
 
 from collections.abc import Callable
@@ -133,7 +131,7 @@ def reader(
     if names is not None and not can_be_fields(names):
         return lambda value: read_rest(value, limits)
     plainest = _Search if limits.queries else _Impression
-    impression_type = plainest if names is None else _impression_of(names, plainest)
+    impression_type = plainest if names is None else _needed_type(names, plainest)
     decode = msgspec.json.Decoder(impression_type | _Feedback).decode
 
     def read(value: bytes) -> Event | Trimmed:
@@ -158,7 +156,7 @@ def reader(
     return read
 
 
-def _impression_of(names: tuple[str, ...], base: type[_Impression]) -> type[_Impression]:
+def _needed_type(names: tuple[str, ...], base: type[_Impression]) -> type[_Impression]:
     """Return the record type that reads only the attributes of these names."""
     attributes = as_fields(names, _Text | None, None)
     fields = [("attributes", attributes | None, None)]

@@ -1,10 +1,6 @@
 """The events that every format is decoded into, and the reasons why a record is refused. Pure.
 
 Formats (`native`, `ubi`) turn bytes into these, and nothing after them knows a wire format.
-
-What records come to where that is plain, as columns of Python values.
-
-Decoders make these a slice of records at a time; `attribution.plain_columns` makes arrays of them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,6 +12,9 @@ from msgspec import Meta, Raw
 from relevanced.metrics import Integers
 
 Index: TypeAlias = Sequence[int] | Integers
+
+# Plain events as columns of Python values. Decoders make them of a slice of records at a time;
+# `attribution.columns` makes arrays of them.
 
 
 class Labels(Protocol):
@@ -79,7 +78,7 @@ class PlainEvents(msgspec.Struct):
     """What is left out of the records: index of the record, and the reason."""
 
 
-def nothing_of(count: int) -> PlainEvents:
+def nothing_plain(count: int) -> PlainEvents:
     """Return that so many records must be decoded in full."""
     return PlainEvents(0, record_index=(), left=range(count))
 

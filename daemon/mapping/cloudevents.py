@@ -3,11 +3,6 @@
 A CloudEvent is recognized by its `content-type`, in upper or lower case: structured, where that is
 `application/cloudevents+json`; else binary, where the headers have `ce_specversion`. Recorded files
 have no headers: there, an object with `specversion` is structured.
-
-CloudEvents as records of their data, for what is compiled.
-
-The data stays text: what of it no expression reads is never decoded. What is odd about an event
-gives a record that cannot be read, so that the interpreter must say what it comes to.
 """
 
 import base64
@@ -46,10 +41,10 @@ def unwrapped(
     CloudEvent, which is JSON. Raises InvalidField."""
     attributes: dict[str, object] = {}
     if envelope != CLOUDEVENTS:
-        data, message = bodies.of(value, headers)
+        data, message = bodies.body(value, headers)
     elif is_binary(headers):
         attributes = binary_attributes(headers)
-        data, message = bodies.of(value, headers) if value else Body(None)
+        data, message = bodies.body(value, headers) if value else Body(None)
     else:
         data, attributes = _structured(_json("record", value))
         message = None
@@ -116,7 +111,11 @@ class Opened(msgspec.Struct, frozen=True, gc=False):
 
 
 class OpenedRecords:
-    """CloudEvents as records of their data, n of them."""
+    """CloudEvents as records of their data, n of them, for what is compiled.
+
+    The data stays text: what of it no expression reads is never decoded. What is odd about an event
+    gives a record that cannot be read, so that the interpreter must say what it comes to.
+    """
 
     def __init__(self, records: LogRecords, most_bytes: int) -> None:
         """`most_bytes`: longer records are left to the interpreter."""

@@ -1,14 +1,10 @@
-"""JMESPath expressions: checked once, when the configuration is read. Pure.
+"""The grammar of a mapping as values: a source, its tables, and their JMESPath expressions, which
+are checked once, when the configuration is read. Pure.
 
 What the library finds out only while an expression runs (an unknown function, a wrong number of
 arguments, a pattern that is none) is found here, so that a record can no longer be the first to
-meet it.
-
-Evaluates the expressions of a mapping on one record.
-
-The grammar of a mapping as values: a source, its tables, and what they are made of.
-
-`config/sections/sources.py` reads them from a configuration; `records.py` applies them to records.
+meet it. `config/sections/sources.py` reads a mapping from a configuration; `records.py` applies it
+to records.
 """
 
 import difflib

@@ -6,11 +6,6 @@ Pure.
 
 A function applied to null gives null; applied to another wrong type, it refuses the event. All work
 that a record causes is counted, and a record that causes too much is refused.
-
-Regular expressions of a configuration: only those whose time is bounded.
-
-Python's matcher goes back. A repeat inside of a repeat can be divided in exponentially many ways,
-and records come from strangers: such a pattern is refused.
 """
 
 import math
@@ -39,6 +34,10 @@ GROUP_STEPS: Final = 16
 """A repeat of a group takes so many times as long as one of a character."""
 _CHARACTERS: Final = (_constants.LITERAL, _constants.NOT_LITERAL, _constants.IN, _constants.ANY)
 _BEGINNINGS: Final = (_constants.AT_BEGINNING, _constants.AT_BEGINNING_STRING)
+
+
+# Python's matcher goes back. A repeat inside of a repeat can be divided in exponentially many ways,
+# and records come from strangers: such a pattern of a configuration is refused.
 
 
 def pattern_fault(pattern: str) -> str | None:

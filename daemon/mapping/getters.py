@@ -4,8 +4,6 @@ The compiled subset of JMESPath: paths with indices, `a || b`, `&&`, `!`, compar
 first element that meets a condition (`params[?key=='id'].value | [0]`), and the functions of
 `_CALLS`. What is outside raises Unsupported; the interpreter then reads the whole topic. A function
 here gives what the interpreter gives, or raises: then the record is read by the interpreter.
-
-Values of expressions, of one instance or of many at once.
 """
 
 import operator
@@ -71,7 +69,7 @@ class Path:
 
 
 def many_of(get: Get, instances: Sequence[Any], records: Sequence[LogRecord]) -> list[Any]:
-    """Return a value of many instances."""
+    """Return the value of an expression, of many instances at once."""
     many: Callable[..., list[Any]] | None = getattr(get, "many", None)
     return list(map(get, instances, records)) if many is None else many(instances, records)
 

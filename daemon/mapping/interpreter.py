@@ -1,9 +1,5 @@
-"""The feedback that a table makes of an element of a record: one for each item that it is about.
-Pure.
-
-The values that expressions find, as the fields of events need them.
-
-The impression that a table makes of an element of a record.
+"""The events that the tables of a mapping make of an element of a record: an impression, or
+feedback for each item that it is about. Pure.
 """
 
 import json

@@ -4,8 +4,6 @@ The order for one record: frame, schema, body, envelope, `each`; then for each e
 impression tables, the feedback tables, the drops, and last the fields. An element that is refused
 is refused alone. This is the definition of a mapping. Pure; nothing in a record raises, and its
 work is bounded.
-
-The decoder of several topics, each of which has a source of its own.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,8 +26,8 @@ from ..events import (
     Skipped,
     Trimmed,
     decoder,
-    future,
-    nothing_of,
+    rejected_future,
+    nothing_plain,
     refused,
     too_large,
 )
@@ -64,7 +62,7 @@ class Mapper:
     def plain(self, records: LogRecords, most_bytes: int) -> PlainEvents:
         """Return what the compiled form makes of records; see `Decoder.plain`."""
         if self.compiled is None:
-            return nothing_of(len(records))
+            return nothing_plain(len(records))
         return self.compiled.plain(records, most_bytes)
 
     def is_mapping(self, record: LogRecord) -> bool:
@@ -213,7 +211,7 @@ class Mapper:
             return event
         if event.time_ms <= record_time_ms + most_ms:
             return event
-        return future(event, record_time_ms, most_ms)
+        return rejected_future(event, record_time_ms, most_ms)
 
 
 def mapper(source: MappedSource, limits: Limits, book: SchemaBook | None = None) -> Mapper:
@@ -252,7 +250,7 @@ class TopicReader(Protocol):
 
 @dataclass(frozen=True)
 class TopicDecoder:
-    """A decoder that reads the records of each topic by its source."""
+    """Reads the records of several topics, each by a source of its own."""
 
     by_topic: Mapping[str, TopicReader]
     limits: Limits
@@ -275,7 +273,7 @@ class TopicDecoder:
         logged = records.logged()
         reader = self.by_topic.get(logged[0].topic) if logged else None
         if reader is None:
-            return nothing_of(len(records))
+            return nothing_plain(len(records))
         return reader.plain(records, most_bytes)
 
     def is_mapping(self, record: LogRecord) -> bool:

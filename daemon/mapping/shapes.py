@@ -19,18 +19,6 @@ A reader for another codec (a generated Avro reader, a Protobuf message) gives i
   `msgspec.json.decode` would give.
 
 A missing member may be None, or an object whose attributes are None. 0 and "" are values.
-
-Paths of expressions, as functions that read attributes of instances.
-
-There are two ways through an instance. The fast one fails with an AttributeError where an object on
-the way is null; the safe one gives null there, as JMESPath does.
-
-What of Avro and Protobuf is read into instances of a shape.
-
-Reads JSON into instances of a shape: one msgspec type per object.
-
-Members that no expression reads are skipped: only their syntax is checked. An absent object reads
-as one shared instance without values, so that paths through it give None without any test.
 """
 
 import re
@@ -138,6 +126,9 @@ Attributes: TypeAlias = Callable[[str], Read]
 Scope: TypeAlias = Shape | tuple[Shape, ...]
 """What an expression is relative to: an object, or an array of values of known shapes, as `zip`
 makes it."""
+
+# There are two ways through an instance. The fast one fails with an AttributeError where an object
+# on the way is null; the safe one gives null there, as JMESPath does.
 
 fast: Attributes = attrgetter
 
@@ -290,7 +281,12 @@ _INTEGER: Final = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 
 
 def decoder_of(shape: Shape, or_list_of: Shape | None = None) -> msgspec.json.Decoder[Any]:
-    """Return the decoder of a shape; with `or_list_of`, also of a list of such objects or nulls."""
+    """Return the decoder of a shape; with `or_list_of`, also of a list of such objects or nulls.
+
+    It makes one msgspec type per object. Members that no expression reads are skipped: only their
+    syntax is checked. An absent object reads as one shared instance without values, so that paths
+    through it give None without any test.
+    """
     kind = type_of(shape)
     if or_list_of is not None:
         kind = kind | _list_of(kind if or_list_of is shape else type_of(or_list_of))

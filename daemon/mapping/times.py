@@ -1,11 +1,6 @@
-"""Times of records in every unit and format, as whole milliseconds since the epoch. Pure.
+"""Times of records in every unit and format, and which members of a record a source reads. Pure.
 
-Which members of a record the expressions of a source read: all others may be left unread.
-
-An expression is followed through its tree: what it looks at by name stays a place in the record.
-Whatever uses a value as a whole (a comparison, a function, the result itself) marks all of it;
-whatever only asks whether it is true marks no member of it. Arrays are transparent: a place is the
-same for each of their elements.
+Times are whole milliseconds since the epoch.
 """
 
 import re
@@ -140,7 +135,14 @@ _CHAINS: Final = frozenset("subexpression pipe index_expression projection".spli
 
 
 def members_of(source: MappedSource) -> Members:
-    """Return what the expressions of a source read of a record."""
+    """Return what the expressions of a source read of a record: all other members may be left
+    unread.
+
+    An expression is followed through its tree: what it looks at by name stays a place in the
+    record. Whatever uses a value as a whole (a comparison, a function, the result itself) marks all
+    of it; whatever only asks whether it is true marks no member of it. Arrays are transparent: a
+    place is the same for each of their elements.
+    """
     seen = _SeenMembers()
     elements = seen.places(source.each, _ROOT) if source.each is not None else _ROOT
     for impression in source.impressions:

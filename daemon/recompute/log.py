@@ -131,4 +131,4 @@ class LogReplay:
     def _parts(self, topic: str, records: Sequence[LogRecord]) -> Iterator[Part | None]:
         texts = self.driver.lane.texts
         for _, chunk in batch.chunks({topic: records}, MAX_CHUNK_RECORDS):
-            yield from runs.read(LoggedRecords(chunk), self._decode, texts)
+            yield from runs.read_runs(LoggedRecords(chunk), self._decode, texts)

@@ -275,11 +275,7 @@ def with_days(findings: Findings, experiment: str, rows: tuple[DayEffect, ...]) 
     return Findings(
         findings.as_of,
         tuple(
-            (
-                msgspec.structs.replace(one, by_day=rows)
-                if one.experiment == experiment
-                else one
-            )
+            (msgspec.structs.replace(one, by_day=rows) if one.experiment == experiment else one)
             for one in findings.experiments
         ),
     )

@@ -1,7 +1,4 @@
-"""HTTP to a schema registry: logins, TLS, several addresses; bounded in time and size.
-
-One schema of a registry, with all that it refers to.
-"""
+"""Schemas of a registry over HTTP: logins, TLS, several addresses; bounded in time and size."""
 
 import base64
 import ssl
@@ -23,7 +20,7 @@ from .protocol import (
     Reference,
     RegistryAnswer,
     RegistrySettings,
-    entries,
+    listed_versions,
     listing_of,
     listing_url,
 )
@@ -101,7 +98,7 @@ class RegistryClient:
         return answer
 
     async def _request(self, url: str, most_bytes: int) -> RegistryAnswer | None:
-        """The answer; None for one that is larger."""
+        """None for an answer that is larger."""
         if self._session is None:
             self._session = _session(self._context)
         headers = {"Authorization": login} if (login := self._login()) else {}
@@ -200,7 +197,7 @@ class Registry(Protocol):
 
 
 class ConfluentRegistry:
-    """A registry of Confluent's protocol."""
+    """A registry of Confluent's protocol: its schemas, each with all that it refers to."""
 
     def __init__(self, client: RegistryClient, count: Callable[[Outcome], None]) -> None:
         """`count` is called for each question to the registry, with what became of it."""
@@ -240,11 +237,11 @@ class ConfluentRegistry:
             for page in range(MOST_PAGES):
                 answers = await self._client.get_of_each(
                     partial(listing_url, page=page),
-                    lambda answer: None if entries(answer) is not None else "lists nothing",
+                    lambda answer: None if listed_versions(answer) is not None else "lists nothing",
                     MOST_LISTED_BYTES,
                 )
                 before = len(found)
-                found.update(*(entries(answer) or () for answer in answers))
+                found.update(*(listed_versions(answer) or () for answer in answers))
                 if len(found) == before:
                     return listing_of(found)
         except RegistryUnavailable:

@@ -84,12 +84,14 @@ class SchemaFiller:
         """Ask for schemas, until each is in the book or noted as missing. Those are removed from
         `wanted`, also where this raises RegistryUnavailable; SchemaNotThere is raised where nothing
         else is wrong than that fresh records name schemas that may come yet."""
-        unlisted = await self._looked_up(wanted)
+        unlisted = await self._settle_unlisted(wanted)
         not_there = SchemaNotThere(LAGS) if unlisted else None
-        for some in _in_parts(sorted(wanted - unlisted, key=str), AT_ONCE):
+        asked = sorted(wanted - unlisted, key=str)
+        for first in range(0, len(asked), AT_ONCE):
+            part = asked[first : first + AT_ONCE]
             # Others may have got an answer since the caller looked.
-            still = [schema for schema in some if self.book.is_unknown(schema, _now_ms())]
-            wanted.difference_update(set(some).difference(still))
+            still = [schema for schema in part if self.book.is_unknown(schema, _now_ms())]
+            wanted.difference_update(set(part).difference(still))
             tasks = {schema: self._task(schema) for schema in still}
             # Shielded: others may wait for the same answer.
             results = await asyncio.gather(
@@ -191,7 +193,7 @@ class SchemaFiller:
                 self._held.append(schema)
                 log.debug("schema read", schema=str(schema), codec=text.codec)
 
-    async def _looked_up(self, wanted: set[SchemaId]) -> set[SchemaId]:
+    async def _settle_unlisted(self, wanted: set[SchemaId]) -> set[SchemaId]:
         """Of more schemas than are asked for at once: remove those that the registry cannot have by
         what it lists. Returns those of them that must be looked up again."""
         if len(wanted) <= BURST:
@@ -213,7 +215,8 @@ class SchemaFiller:
             if not self.book.was_missing(schema, now_ms - SAID_LATELY_MS):
                 self._doubts[schema] = self._doubts.get(schema, _Doubt())._replace(seen_ms=now_ms)
         if len(self._doubts) > MOST_MISSING:  # those of lanes that are in other hands since
-            kept = {s: one for s, one in self._doubts.items() if one.seen_ms > now_ms - FORGET_MS}
+            oldest_ms = now_ms - FORGET_MS
+            kept = {s: doubt for s, doubt in self._doubts.items() if doubt.seen_ms > oldest_ms}
             self._doubts = kept
 
     def _settle(self, schema: SchemaId, why: str, asked_ms: int) -> bool:
@@ -248,10 +251,6 @@ def is_any_fresh(records: Iterable[LogRecord], now_ms: int) -> bool:
     """Whether any of these was written just now, by its own time."""
     earliest, latest = now_ms - FRESH_MS, now_ms + LARGEST_CLOCK_ERROR_MS
     return any(earliest < record.timestamp < latest for record in records)
-
-
-def _in_parts(schemas: Sequence[SchemaId], size: int) -> Iterable[Sequence[SchemaId]]:
-    return (schemas[first : first + size] for first in range(0, len(schemas), size))
 
 
 def _now_ms() -> int:

@@ -92,14 +92,14 @@ class GlueRegistry:
             self._count("failed")
             text = f"{server} does not answer properly (no answer of Glue's protocol)"
             raise RegistryUnavailable(text) from error
-        if (wrong := _fault_of(found)) is not None:
+        if (wrong := _fault_of_version(found)) is not None:
             self._count("failed")
             raise RegistryUnavailable(f"{server} does not answer properly ({wrong})")
         self._count("ok")
         return found
 
 
-def _fault_of(found: Mapping[str, Any]) -> str | None:
+def _fault_of_version(found: Mapping[str, Any]) -> str | None:
     """What is wrong with an answer that should be a version of a schema."""
     status, codec = found.get("Status"), found.get("DataFormat")
     if status == "PENDING":

@@ -13,19 +13,6 @@ Of Protobuf, the registry also makes the compiled form with `?format=serialized`
 Only a well-formed answer decides anything. Whatever stands before a registry (a proxy, a login
 page, a server that just starts) may answer in its place, with any status and any body: what is
 neither a schema nor the protocol's own word that there is none is trouble, and nothing is refused.
-
-The plain values that clients of a registry take.
-
-How fast a registry may be asked.
-
-What a registry says that it has: in one answer or a few, which ids it cannot have.
-
-    GET /schemas                            Confluent, Karapace
-    GET /apis/registry/v3/search/versions   Apicurio
-
-A topic whose records only look framed names thousands of ids. Each of them would be a question; a
-listing settles those that are far outside of what is listed. What lies between is asked for all the
-same: a listing may leave out what was deleted.
 """
 
 import base64
@@ -48,7 +35,7 @@ from ..schemas import (
     SchemaId,
     SchemaText,
     UnreadableSchema,
-    parsed,
+    parsed_schema,
 )
 
 LARGEST_ID: Final = 2**31 - 1
@@ -150,7 +137,7 @@ def trouble(wanted: SchemaId | Reference, answer: RegistryAnswer) -> str | None:
     """Why an answer is none to the question, as what the registry does; None where it is one: the
     schema, or that there is none."""
     if answer.status == 200:
-        wrong = _fault_of(wanted, answer)
+        wrong = _fault_of_schema(wanted, answer)
         return None if wrong is None else _improper(answer, wrong)
     return None if is_missing(answer) else _refusal(answer)
 
@@ -175,13 +162,15 @@ def _improper(answer: RegistryAnswer, wrong: str) -> str:
     return f"does not answer properly ({answer.status}: {wrong})"
 
 
-def _fault_of(wanted: SchemaId | Reference, answer: RegistryAnswer) -> str | None:
+def _fault_of_schema(wanted: SchemaId | Reference, answer: RegistryAnswer) -> str | None:
     """What is wrong with an answer that should be a schema."""
     if isinstance(wanted, SchemaId) and wanted.kind == GLOBAL:
         return _fault_of_text(answer)
     found = _object(answer.body)
     if found is None:
-        return _what_else(answer)
+        kind = answer.headers.get("Content-Type", "").partition(";")[0].strip()
+        what = "not an object of" if answer.body else "no"
+        return f"{what} JSON{f', {kind}' if kind else ''}"
     if not isinstance(found.get("schema"), str):
         return "its JSON has no schema"
     named = found.get("schemaType")
@@ -199,18 +188,12 @@ def _fault_of_text(answer: RegistryAnswer) -> str | None:
     named = answer.headers.get(APICURIO_TYPE)
     if named is None:
         try:
-            parsed(SchemaText(AVRO, answer.body.decode()))
+            parsed_schema(SchemaText(AVRO, answer.body.decode()))
         except (UnicodeDecodeError, UnreadableSchema):
             return f"no {APICURIO_TYPE}, and no schema of Avro"
     elif named not in _CODECS and named not in _OTHER_TYPES:
         return f"its {APICURIO_TYPE} is {_shown(named)}"
     return None
-
-
-def _what_else(answer: RegistryAnswer) -> str:
-    """What a body is that is no object of JSON."""
-    kind = answer.headers.get("Content-Type", "").partition(";")[0].strip()
-    return f"{'no' if not answer.body else 'not an object of'} JSON{f', {kind}' if kind else ''}"
 
 
 def _shown(value: object) -> str:
@@ -364,7 +347,15 @@ class _Versions(msgspec.Struct):
 
 
 class Listing(NamedTuple):
-    """What is listed, in short."""
+    """What a registry says that it has, in one answer or a few: which ids it cannot have.
+
+        GET /schemas                            Confluent, Karapace
+        GET /apis/registry/v3/search/versions   Apicurio
+
+    A topic whose records only look framed names thousands of ids. Each of them would be a question;
+    a listing settles those that are far outside of what is listed. What lies between is asked for
+    all the same: a listing may leave out what was deleted.
+    """
 
     lowest: int
     highest: int
@@ -393,7 +384,7 @@ def listing_url(base: str, page: int) -> str:
     return f"{confluent_base(base)}/schemas?{everything}&{part}"
 
 
-def entries(answer: RegistryAnswer) -> list[ListedVersion] | None:
+def listed_versions(answer: RegistryAnswer) -> list[ListedVersion] | None:
     """What a page lists; None where the answer is none."""
     if answer.status != 200:
         return None

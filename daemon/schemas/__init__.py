@@ -7,8 +7,8 @@ from .bodies import (
     BodyInstances,
     Schema,
     SchemaBook,
-    parsed,
-    parsed_file,
+    parsed_schema,
+    parsed_schema_file,
 )
 from .frames import (
     APICURIO8,
@@ -26,9 +26,9 @@ from .frames import (
     Message,
     frame_of,
     named_schema,
-    unsigned,
+    unsigned_varint,
     uuid_text,
-    zigzag,
+    zigzag_varint,
 )
 from .names import (
     AVRO,
@@ -56,7 +56,7 @@ from .wanted import (
     Typed,
     Unfit,
     members_key,
-    merged,
+    merged_columns,
 )
 
 __all__ = (
@@ -88,7 +88,7 @@ __all__ = (
     "MemberColumns",
     "Members",
     "members_key",
-    "merged",
+    "merged_columns",
     "Message",
     "missing_extra",
     "MOST_LISTED",
@@ -96,8 +96,8 @@ __all__ = (
     "MOST_UNPACKED_BYTES",
     "named_schema",
     "NONE",
-    "parsed",
-    "parsed_file",
+    "parsed_schema",
+    "parsed_schema_file",
     "PROTOBUF",
     "Schema",
     "SchemaBook",
@@ -107,7 +107,7 @@ __all__ = (
     "Unfit",
     "UNREAD",
     "UnreadableSchema",
-    "unsigned",
+    "unsigned_varint",
     "uuid_text",
-    "zigzag",
+    "zigzag_varint",
 )

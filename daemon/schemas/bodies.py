@@ -54,7 +54,7 @@ PARSERS: Final = {AVRO: "AvroSchema", PROTOBUF: "protobuf_schema"}
 """Codec → what parses a schema of it in the room `codecs`."""
 
 
-def parsed(text: SchemaText) -> Schema:
+def parsed_schema(text: SchemaText) -> Schema:
     """Return what reads bodies by this schema. Raises UnreadableSchema."""
     name = PARSERS.get(text.codec)
     if name is None:
@@ -63,20 +63,20 @@ def parsed(text: SchemaText) -> Schema:
     return schema
 
 
-def parsed_file(data: bytes, message: str | None) -> Schema:
+def parsed_schema_file(data: bytes, message: str | None) -> Schema:
     """Return what reads all bodies by the schema of a file: a message of a descriptor set of
     Protobuf, or without a message Avro's JSON. Raises UnreadableSchema."""
     if message is not None:
         schema: Schema = _from_codecs("protobuf_file")(data, message)
         return schema
     try:
-        return parsed(SchemaText(AVRO, data.decode("utf-8-sig")))
+        return parsed_schema(SchemaText(AVRO, data.decode("utf-8-sig")))
     except UnicodeDecodeError:
         raise UnreadableSchema("is no Avro schema: is not UTF-8") from None
 
 
 def _from_codecs(name: str) -> Any:
-    """The room is loaded with the first schema: a process that reads JSON needs none of it."""
+    # The room is loaded with the first schema: a process that reads JSON needs none of it.
     return getattr(import_module("..codecs", __package__), name)
 
 
@@ -118,29 +118,27 @@ class SchemaBook:
     def unknown(self, records: Iterable[LogRecord], now_ms: int) -> set[SchemaId]:
         """Return the schemas that these records name and that are to be asked for now: neither
         known, nor missing until later. Broken frames name none."""
-        named = set[SchemaId]()
+        named = set[SchemaId | None]()
         heads = set[tuple[str, bytes]]()
         for record in records:
             framing = self._framings.get(record.topic)
             if framing is None or not record.value:
                 continue
             if record.headers:
-                found = named_schema(framing, record.value[:FRAME_BYTES], record.headers)
-                if found is not None:
-                    named.add(found)
+                named.add(named_schema(framing, record.value[:FRAME_BYTES], record.headers))
             else:
                 heads.add((record.topic, record.value[: framing.head_bytes(record.value[0])]))
         for topic, head in heads:
-            found = named_schema(self._framings[topic], head)
-            if found is not None:
-                named.add(found)
-        return {schema for schema in named if self.is_unknown(schema, now_ms)}
+            named.add(named_schema(self._framings[topic], head))
+        return {
+            schema for schema in named if schema is not None and self.is_unknown(schema, now_ms)
+        }
 
     def add(self, schema: SchemaId, text: SchemaText) -> None:
         """Take a schema that records name by this id, also in place of another one. Raises
         UnreadableSchema, and forgets nothing."""
         is_held = schema in self._schemas
-        self._schemas[schema] = parsed(text)
+        self._schemas[schema] = parsed_schema(text)
         self._missing.pop(schema, None)
         if is_held:
             self._drop_made()
@@ -226,7 +224,7 @@ class Bodies:
         self._readers: dict[Hashable, _Reader] = {}
         book.empties(self._readers)
 
-    def of(self, value: bytes, headers: Headers = ()) -> Body:
+    def body(self, value: bytes, headers: Headers = ()) -> Body:
         """Return the body of a record. Raises InvalidField."""
         frame = frame_of(self.framing, value, headers)
         if self.framing.codec == JSON:
@@ -291,7 +289,7 @@ class BodyInstances:
         self._readers: dict[Hashable, InstanceReader] = {}
         bodies.empties(self._readers)
 
-    def of(self, value: bytes, headers: Headers = ()) -> Any:
+    def instance(self, value: bytes, headers: Headers = ()) -> Any:
         """Return the instance of a record. Raises a ValueError where another reader must say what
         it comes to."""
         if self._by_head and (not headers or all(name != HEADER for name, _ in headers)):
@@ -303,9 +301,9 @@ class BodyInstances:
             raise Unfit  # unpacked: work is bounded by the bytes of the record
         return self._reader(value, headers).one(frame.body, 0)
 
-    def of_all(self, values: Sequence[bytes], headers: Sequence[Headers]) -> list[Any]:
+    def instances(self, values: Sequence[bytes], headers: Sequence[Headers]) -> list[Any]:
         """Return the instance of each record. What begins a record is looked up once where they
-        all begin alike. Raises what `of` raises of one of them."""
+        all begin alike. Raises what `instance` raises of one of them."""
         in_headers = any(name == HEADER for one in headers if one for name, _ in one)
         if self._by_head and values and not in_headers:
             length = self._head_bytes(values[0])
@@ -313,7 +311,7 @@ class BodyInstances:
             alike = length and all([value.startswith(head) for value in values])
             if alike and min(map(len, values)) >= _LEAST_BYTES:
                 return self._by_first_bytes(values[0], length).several(values, length)
-        return list(map(self.of, values, headers))
+        return list(map(self.instance, values, headers))
 
     def _by_first_bytes(self, value: bytes, length: int) -> InstanceReader:
         """What reads the records that begin with so many bytes of this one."""

@@ -48,7 +48,7 @@ class CutShort(ValueError):
     """The bytes end inside a value, or a number has more bytes than 64 bits need."""
 
 
-def unsigned(data: bytes, at: int) -> tuple[int, int]:
+def unsigned_varint(data: bytes, at: int) -> tuple[int, int]:
     """Return the number that begins at `at`, and where it ends. Raises CutShort."""
     number = shift = 0
     for place in range(at, min(at + _MOST_BYTES, len(data))):
@@ -60,9 +60,9 @@ def unsigned(data: bytes, at: int) -> tuple[int, int]:
     raise CutShort
 
 
-def zigzag(data: bytes, at: int) -> tuple[int, int]:
+def zigzag_varint(data: bytes, at: int) -> tuple[int, int]:
     """Return the number, whose lowest bit is its sign, and where it ends. Raises CutShort."""
-    number, at = unsigned(data, at)
+    number, at = unsigned_varint(data, at)
     return (number >> 1) ^ -(number & 1), at
 
 
@@ -100,13 +100,15 @@ def frame_of(framing: Framing, value: bytes, headers: Headers = ()) -> Frame:
         return Frame(None, value)
     try:
         # JSON needs no schema, so that the first byte decides: a text begins with none of these.
-        stated = _header(headers) if name in (AUTO, CONFLUENT) and codec != JSON else None
+        stated = _schema_header(headers) if name in (AUTO, CONFLUENT) and codec != JSON else None
         if stated is not None:
-            schema, message = _in_header(codec, stated)
-            return Frame(schema, value, message)
+            schema, at = _schema_id(CONFLUENT, stated)
+            return Frame(
+                schema, value, _message_indexes(stated, at)[0] if codec == PROTOBUF else None
+            )
         return _framed(codec, name, value)
     except CutShort:
-        raise _bad(f"{len(value)} bytes end inside the frame") from None
+        raise _bad_framing(f"{len(value)} bytes end inside the frame") from None
 
 
 def named_schema(framing: Framing, head: bytes, headers: Headers = ()) -> SchemaId | None:
@@ -115,10 +117,10 @@ def named_schema(framing: Framing, head: bytes, headers: Headers = ()) -> Schema
     if not framing.names_schemas:
         return None
     if framing.name in (AUTO, CONFLUENT):
-        stated = _header(headers)
+        stated = _schema_header(headers)
         head = head if stated is None else stated
     try:
-        return _id_of(framing.name, head)[0]
+        return _schema_id(framing.name, head)[0]
     except (InvalidField, CutShort):
         return None
 
@@ -129,7 +131,7 @@ def uuid_text(data: bytes) -> str:
     return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
 
 
-def _header(headers: Headers) -> bytes | None:
+def _schema_header(headers: Headers) -> bytes | None:
     for name, value in headers:
         if name == HEADER:
             return value
@@ -141,54 +143,49 @@ def _framed(codec: str, name: str, value: bytes) -> Frame:
     if codec == JSON and name == AUTO and first not in (MAGIC, MAGIC_GUID, MAGIC_GLUE):
         return Frame(None, value)
     if first == MAGIC_GLUE and name in (AUTO, GLUE):
-        return _glue(codec, value)
-    schema, at = _id_of(name, value)
+        return _glue_frame(codec, value)
+    schema, at = _schema_id(name, value)
     message: Message | None = None
     if codec == PROTOBUF:
-        message, at = (_reference_name if name == APICURIO8 else _indexes)(value, at)
+        message, at = (_reference_name if name == APICURIO8 else _message_indexes)(value, at)
     return Frame(schema, value[at:], message)
 
 
-def _id_of(name: str, value: bytes) -> tuple[SchemaId, int]:
+def _schema_id(name: str, value: bytes) -> tuple[SchemaId, int]:
     """The schema that a frame names, and where the frame ends."""
     first = value[0] if value else None
     if name in (AUTO, CONFLUENT):
         if first == MAGIC:
-            return SchemaId(ID, int.from_bytes(_part(value, 1, 5))), 5
+            return SchemaId(ID, int.from_bytes(_frame_part(value, 1, 5))), 5
         if first == MAGIC_GUID:
-            return SchemaId(GUID, uuid_text(_part(value, 1, 17))), 17
+            return SchemaId(GUID, uuid_text(_frame_part(value, 1, 17))), 17
     if name == APICURIO8 and first == MAGIC:
-        return SchemaId(GLOBAL, int.from_bytes(_part(value, 1, 9))), 9
+        return SchemaId(GLOBAL, int.from_bytes(_frame_part(value, 1, 9))), 9
     if name in (AUTO, GLUE) and first == MAGIC_GLUE:
-        return SchemaId(GLUE_VERSION, uuid_text(_part(value, 2, 18))), 18
+        return SchemaId(GLUE_VERSION, uuid_text(_frame_part(value, 2, 18))), 18
     rules = {AUTO: _MAGIC_NAMES, GLUE: "3", APICURIO8: "0", CONFLUENT: "0 or 1"}
     shown = "no byte" if first is None else f"byte {first}"
-    raise _bad(f"begins with {shown}: must be {rules[name]}")
+    raise _bad_framing(f"begins with {shown}: must be {rules[name]}")
 
 
-def _part(value: bytes, start: int, end: int) -> bytes:
+def _frame_part(value: bytes, start: int, end: int) -> bytes:
     if len(value) < end:
         raise CutShort
     return value[start:end]
 
 
-def _in_header(codec: str, value: bytes) -> tuple[SchemaId, Message | None]:
-    schema, at = _id_of(CONFLUENT, value)
-    return schema, _indexes(value, at)[0] if codec == PROTOBUF else None
-
-
-def _indexes(value: bytes, at: int) -> tuple[tuple[int, ...], int]:
+def _message_indexes(value: bytes, at: int) -> tuple[tuple[int, ...], int]:
     """How many indexes and each of them, zig-zag; a single 0 stands for the first message."""
-    count, at = zigzag(value, at)
+    count, at = zigzag_varint(value, at)
     if count == 0:
         return (0,), at
     if not 0 < count <= MOST_INDEXES:
-        raise _bad(f"{count} message indexes: must be 0 to {MOST_INDEXES}")
+        raise _bad_framing(f"{count} message indexes: must be 0 to {MOST_INDEXES}")
     indexes = []
     for _ in range(count):
-        index, at = zigzag(value, at)
+        index, at = zigzag_varint(value, at)
         if index < 0:
-            raise _bad(f"message index {index}: must be >= 0")
+            raise _bad_framing(f"message index {index}: must be >= 0")
         indexes.append(index)
     return tuple(indexes), at
 
@@ -196,32 +193,34 @@ def _indexes(value: bytes, at: int) -> tuple[tuple[int, ...], int]:
 def _reference_name(value: bytes, at: int) -> tuple[str | None, int]:
     """The message `Ref { string name = 1; }` that Apicurio writes before a Protobuf body, with its
     length; an empty one names no message."""
-    length, at = unsigned(value, at)
+    length, at = unsigned_varint(value, at)
     end = at + length
     if end > len(value):
         raise CutShort
     if not length:
         return None, end
-    tag, at = unsigned(value, at)
-    size, at = unsigned(value, at)
+    tag, at = unsigned_varint(value, at)
+    size, at = unsigned_varint(value, at)
     if tag != 0b1010 or at + size != end:
-        raise _bad("the reference before the body names no message")
+        raise _bad_framing("the reference before the body names no message")
     try:
         return value[at:end].decode(), end
     except UnicodeDecodeError:
-        raise _bad("the name of the message is no UTF-8") from None
+        raise _bad_framing("the name of the message is no UTF-8") from None
 
 
-def _glue(codec: str, value: bytes) -> Frame:
-    schema, at = _id_of(GLUE, value)
+def _glue_frame(codec: str, value: bytes) -> Frame:
+    schema, at = _schema_id(GLUE, value)
     if value[1] not in (_GLUE_PLAIN, _GLUE_ZLIB):
-        raise _bad(f"compression {value[1]}: must be {_GLUE_PLAIN} (none) or {_GLUE_ZLIB} (zlib)")
+        raise _bad_framing(
+            f"compression {value[1]}: must be {_GLUE_PLAIN} (none) or {_GLUE_ZLIB} (zlib)"
+        )
     body = value[at:]
     if value[1] == _GLUE_ZLIB:
         body = _unpacked(body)
     if codec != PROTOBUF:
         return Frame(schema, body)
-    number, at = unsigned(body, 0)
+    number, at = unsigned_varint(body, 0)
     return Frame(schema, body[at:], number)
 
 
@@ -230,14 +229,14 @@ def _unpacked(packed: bytes) -> bytes:
     try:
         body = stream.decompress(packed, MOST_UNPACKED_BYTES + 1)
     except zlib.error as error:
-        raise _bad(f"the body is not zlib: {error}") from None
+        raise _bad_framing(f"the body is not zlib: {error}") from None
     if len(body) > MOST_UNPACKED_BYTES:
         rule = f"must be <= {MOST_UNPACKED_BYTES} bytes"
         raise InvalidField("too_large", f"record: unpacks to more: {rule}")
     if not stream.eof or stream.unused_data:
-        raise _bad("the body is not one whole zlib stream")
+        raise _bad_framing("the body is not one whole zlib stream")
     return body
 
 
-def _bad(rule: str) -> InvalidField:
+def _bad_framing(rule: str) -> InvalidField:
     return InvalidField("bad_framing", f"record: {rule}")

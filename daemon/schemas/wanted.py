@@ -104,7 +104,7 @@ Elements: TypeAlias = Sequence[Any] | MemberColumns
 """The elements of a list, which may be read more than once."""
 
 
-def merged(several: Sequence[MemberColumns]) -> MemberColumns:
+def merged_columns(several: Sequence[MemberColumns]) -> MemberColumns:
     """Return the lists, at least one, all of the same attributes, one after the other."""
     first = several[0]
     columns = {

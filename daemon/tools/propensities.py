@@ -21,7 +21,7 @@ from rich.progress import Progress
 
 from relevanced.metrics import LEAST_BLOCKS, Exposures, Harvest, harvest
 
-from ..attribution import PageMismatch, placed
+from ..attribution import PageMismatch, list_with_item
 from ..commands import options
 from ..config import Config, DeclaredTable, quoted, written_table
 from ..events import Feedback, Impression, Limits, decoder
@@ -94,7 +94,7 @@ def _add(lists: RecordedLists, event: Impression, query: str | None, scope: Scop
             return
     lists.in_scope += 1
     if query:
-        items = placed([], event) if event.by_item else event.items
+        items = list_with_item([], event) if event.by_item else event.items
         lists.by_id.setdefault(event.impression_id, (event.time_ms, query, items))
 
 
@@ -104,7 +104,7 @@ def _place(lists: RecordedLists, event: Impression) -> None:
     if found is not None:
         time_ms, query, items = found
         with suppress(PageMismatch):  # the first to arrive wins
-            lists.by_id[event.impression_id] = (time_ms, query, placed(items, event))
+            lists.by_id[event.impression_id] = (time_ms, query, list_with_item(items, event))
 
 
 def _click(lists: RecordedLists, event: Feedback, item: str, window_ms: int) -> None:

@@ -208,7 +208,7 @@ def steps(
 ) -> Iterator[None]:
     """Apply one chunk of a batch to the lane, in steps of some milliseconds at most; appends the
     dead letters of its records. All steps must be taken."""
-    for part in runs.read(LoggedRecords(records), decoder, lane.texts):
+    for part in runs.read_runs(LoggedRecords(records), decoder, lane.texts):
         yield from part_steps(lane, topic, part, letters, small_run)
         yield
 

@@ -204,9 +204,9 @@ class Format:
     """Before each body."""
 
     def read_us(self) -> float:
-        """CPU time of `runs.read` for each record."""
+        """CPU time of `runs.read_runs` for each record."""
         texts, began_s = AttributeTexts(PLAN), time.process_time()
-        for _ in runs.read(self.records, self.decoder, texts):
+        for _ in runs.read_runs(self.records, self.decoder, texts):
             pass
         return (time.process_time() - began_s) / len(self.records) * 1e6
 

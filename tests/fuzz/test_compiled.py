@@ -63,7 +63,7 @@ def record_of(value: bytes | None, headers: Any, timestamp: int = -1, key: Any =
 def read_fast(mapper: Mapper, records: Sequence[Any]) -> tuple[list[Event], Counter[str], int]:
     """Events in order, what is refused and skipped by reason, and the records that were left."""
     events, reasons, left = list[Event](), Counter[str](), 0
-    for part in runs.read(LoggedRecords(records), mapper, AttributeTexts(PLAN)):
+    for part in runs.read_runs(LoggedRecords(records), mapper, AttributeTexts(PLAN)):
         if isinstance(part, runs.Run):
             events += [part.event(index) for index in range(len(part))]
         elif isinstance(part, runs.Single):

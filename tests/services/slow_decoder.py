@@ -37,9 +37,9 @@ class SlowDecoder:
         return self.slices(record.value, record.timestamp)
 
     def plain(self, records: Any, most_bytes: int) -> Any:
-        from relevanced.daemon.events import nothing_of
+        from relevanced.daemon.events import nothing_plain
 
-        return nothing_of(len(records))
+        return nothing_plain(len(records))
 
     def is_mapping(self, record: Any) -> bool:
         return False

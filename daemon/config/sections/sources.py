@@ -25,7 +25,7 @@ from ...schemas import (
     Framing,
     UnreadableSchema,
     missing_extra,
-    parsed_file,
+    parsed_schema_file,
 )
 from ..values.rules import ConfigFault, FieldFault, fields_of, read_fields
 from .sections import GLUE as GLUE_REGISTRY, RegistrySection
@@ -331,7 +331,7 @@ def with_schemas(sources: Sources, read_bytes: ReadBytes) -> tuple[Sources, list
 
 
 def _own_schema(keys: SourceKeys, content: bytes) -> OwnSchema:
-    schema = parsed_file(content, keys.message)
+    schema = parsed_schema_file(content, keys.message)
     is_avro = keys.message is None
     hashed = _canonical(content.decode("utf-8-sig")).encode() if is_avro else content
     return OwnSchema(hashlib.sha256(hashed).hexdigest(), keys.message, schema)

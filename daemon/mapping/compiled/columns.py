@@ -3,8 +3,6 @@
 Most instances of a table are alike. Reading a field of all of them costs a fraction of reading each
 by itself. What is not usual (a number as an id, a list that is missing, a later page) is marked,
 and read by itself: `impressions`, `feedback`.
-
-Which of many instances are usual.
 """
 
 from collections.abc import Sequence
@@ -17,7 +15,7 @@ import numpy as np
 from msgspec import Raw
 
 from ...events import SURELY_SHORT, LogRecord
-from ...schemas import Elements, MemberColumns, merged
+from ...schemas import Elements, MemberColumns, merged_columns
 from ..getters import many_of
 from ..interpreter import rank_from
 from .feedback import CompiledFeedback
@@ -166,7 +164,7 @@ def _items(
                     usual.mask[n] = 0
         return found, None
     if kinds == {MemberColumns}:
-        return _elements(table, found, merged(found), records, usual)
+        return _elements(table, found, merged_columns(found), records, usual)
     if kinds != {list}:
         for n, listed in enumerate(found):
             if type(listed) is MemberColumns:

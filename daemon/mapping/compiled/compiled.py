@@ -6,13 +6,6 @@ does not. To read another codec, make a `Compiled` with another `decode`: it giv
 
 Equal to `records.Mapper`, which is the definition: a record comes to the same events and skips, or
 is left to it. `tests/fuzz/test_compiled.py` compares both.
-
-How much work the interpreter would have with a record, at most.
-
-The interpreter refuses what takes too many steps. The compiled form takes fewer and counts none, so
-it reads only records that the interpreter certainly reads within its limit.
-
-Which expressions of a source are outside of the compiled subset.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -69,7 +62,11 @@ _ABOUT_RECORD: Final = ("header", "key", "ce")
 
 @dataclass(frozen=True)
 class InterpreterWork:
-    """Steps of a mapping, at most."""
+    """How much work the interpreter would have with a record, at most, in steps.
+
+    It refuses what takes too many. The compiled form takes fewer and counts none, so it reads only
+    records that the interpreter certainly reads within its limit.
+    """
 
     of_element: int
     """With an event, but for its lists."""
@@ -224,7 +221,7 @@ class Compiled:
     def _roots(self, records: LogRecords, values: list[bytes]) -> list[Any]:
         if self.bodies is None:
             return list(map(self.decode, values))
-        return self.bodies.of_all(values, [one.headers for one in records.logged()])
+        return self.bodies.instances(values, [record.headers for record in records.logged()])
 
     def _one_by_one(self, records: LogRecords, most_bytes: int) -> Instances:
         """The same where something is odd about a record, or has not exactly one element."""
@@ -238,8 +235,10 @@ class Compiled:
             try:
                 if len(value) > most_bytes:
                     raise Odd
-                read = self.decode(value) if bodies is None else bodies.of(value, record.headers)
-                root = elements(read)
+                if bodies is None:
+                    root = elements(self.decode(value))
+                else:
+                    root = elements(bodies.instance(value, record.headers))
                 count = len(root) if type(root) is list else 1
                 if (count > 1 or not self.work.always_allowed) and not self.work.is_allowed(
                     count, len(value)

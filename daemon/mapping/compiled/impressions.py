@@ -2,12 +2,6 @@
 
 A first page without judgements is a `MappedImpression`, others are events. Whatever the rules of
 `impressions` would refuse, or leave a part out of, is odd.
-
-Attributes and experiments of a table: which values are read, and the texts they come to.
-
-Their texts are made once for each distinct combination of values, not for each impression.
-
-What one element of a record comes to.
 """
 
 from collections.abc import Collection, Sequence
@@ -76,7 +70,8 @@ from .lists import (
 
 @final
 class TableLabels:
-    """The attributes and experiments of one table."""
+    """The attributes and experiments of one table: which values are read, and the texts they come
+    to. Texts are made once for each distinct combination of values, not for each impression."""
 
     def __init__(self, table: ImpressionTable, needed: Collection[str] | None) -> None:
         attributes, experiments = table.attributes or {}, table.experiments

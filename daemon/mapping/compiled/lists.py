@@ -1,9 +1,4 @@
-"""The lists of a table, compiled: its elements, and a value of each of them. Pure.
-
-The fields of a table that are read at once, and times.
-
-`each`, compiled: what of a record are its events.
-"""
+"""What of a record are its events, and the lists and fields of a table, compiled. Pure."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -2,8 +2,6 @@
 
 Which table maps an instance is asked of all instances at once; those that one table maps are read
 at once, too (`columns`). What is not usual is read one by one.
-
-What was read one by one, beside what was read at once.
 """
 
 from collections import defaultdict

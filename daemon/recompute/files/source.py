@@ -137,7 +137,7 @@ class FileEvents:
         """What is applied of one batch; notes what is refused, or of a kind without a grade."""
         for first in range(0, len(records), CHUNK_RECORDS):
             chunk = records.part(first, first + CHUNK_RECORDS)
-            for part in runs.read(chunk, decode, lane.texts):
+            for part in runs.read_runs(chunk, decode, lane.texts):
                 if isinstance(part, Run):
                     self.ignored_kinds.count_run(part)
                 elif isinstance(part, Aside):

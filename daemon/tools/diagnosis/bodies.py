@@ -32,7 +32,7 @@ from ...schemas import (
     UnreadableSchema,
     frame_of,
     named_schema,
-    parsed_file,
+    parsed_schema_file,
 )
 from .parts import DoctorFinding, percent, toml, with_value
 
@@ -208,7 +208,7 @@ def _read_share(records: Sequence[LogRecord], framing: str, own: Schema) -> floa
     bodies, read = Bodies(Framing(own.codec, framing), SchemaBook(), own), 0
     for record in records:
         try:
-            bodies.of(record.value or b"", record.headers)
+            bodies.body(record.value or b"", record.headers)
             read += 1
         except InvalidField:
             continue
@@ -233,7 +233,7 @@ def _decoded(
         value = record.value
         if value is not None:
             try:
-                value = msgspec.json.encode(bodies.of(value, record.headers).value)
+                value = msgspec.json.encode(bodies.body(value, record.headers).value)
                 read += 1
             except (InvalidField, OverflowError) as error:
                 first = first or (error.detail if isinstance(error, InvalidField) else str(error))
@@ -320,9 +320,9 @@ def own_schema(
     try:
         if schema_file is not None:
             lines = (f"schema_file = {toml(schema_file)}  # as it was given",)
-            return parsed_file(Path(schema_file).read_bytes(), None), lines
+            return parsed_schema_file(Path(schema_file).read_bytes(), None), lines
         if descriptor_set is not None and message is not None:
-            parsed = parsed_file(Path(descriptor_set).read_bytes(), message)
+            parsed = parsed_schema_file(Path(descriptor_set).read_bytes(), message)
             named = f"message = {toml(message)}  # as it was given"
             return parsed, (f"descriptor_set = {toml(descriptor_set)}  # as it was given", named)
     except UnreadableSchema as error:

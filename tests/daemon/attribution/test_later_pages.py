@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from relevanced.daemon.attribution import PageMismatch, extended, placed
+from relevanced.daemon.attribution import PageMismatch, extended_list, list_with_item
 from relevanced.daemon.events import Impression
 from tests.builders import shown
 
@@ -29,26 +29,26 @@ WRONG = {
 
 @pytest.mark.parametrize(("first_rank", "items", "longer"), PAGES.values(), ids=PAGES)
 def test_a_page_stands_at_its_ranks(first_rank: int, items: str, longer: list[str | None]) -> None:
-    assert extended(ITEMS, shown(0, items, first_rank=first_rank)) == longer
+    assert extended_list(ITEMS, shown(0, items, first_rank=first_rank)) == longer
 
 
 @pytest.mark.parametrize(("first_rank", "items"), WRONG.values(), ids=WRONG)
 def test_a_page_that_does_not_fit_is_an_error(first_rank: int, items: str) -> None:
     with pytest.raises(PageMismatch):
-        extended(ITEMS, shown(0, items, first_rank=first_rank))
+        extended_list(ITEMS, shown(0, items, first_rank=first_rank))
 
 
 def test_a_repeated_page_repeats_its_blanks() -> None:
     page = shown(0, "d a e", first_rank=4)
-    longer = extended(ITEMS, page)
-    assert extended(longer, page) == longer
-    assert extended(longer, shown(0, "a e f", first_rank=5)) == [*longer, "f"]
+    longer = extended_list(ITEMS, page)
+    assert extended_list(longer, page) == longer
+    assert extended_list(longer, shown(0, "a e f", first_rank=5)) == [*longer, "f"]
 
 
 def test_the_first_page_of_an_empty_list_becomes_the_list() -> None:
-    assert extended([], shown(0, "a b a")) == ["a", "b", "a"]
+    assert extended_list([], shown(0, "a b a")) == ["a", "b", "a"]
     with pytest.raises(PageMismatch):
-        extended([], shown(0, "a", first_rank=2))
+        extended_list([], shown(0, "a", first_rank=2))
 
 
 def one(item: str, rank: int) -> Impression:
@@ -70,18 +70,18 @@ def one(item: str, rank: int) -> Impression:
 def test_an_item_stands_at_its_rank_and_fills_a_blank(
     items: list[str | None], item: str, rank: int, longer: list[str | None]
 ) -> None:
-    assert placed(items, one(item, rank)) == longer
+    assert list_with_item(items, one(item, rank)) == longer
 
 
 @pytest.mark.parametrize(("item", "rank"), [("b", 1), ("a", 2), ("a", 3), ("c", 1)])
 def test_an_item_neither_moves_nor_is_replaced(item: str, rank: int) -> None:
     with pytest.raises(PageMismatch):
-        placed(["a", None, "c"], one(item, rank))
+        list_with_item(["a", None, "c"], one(item, rank))
 
 
 @given(st.permutations([("a", 1), ("b", 2), ("c", 3), ("e", 5)]))
 def test_items_in_any_order_give_the_same_list(shuffled: list[tuple[str, int]]) -> None:
     items: list[str | None] = []
     for item, rank in shuffled:
-        items = placed(items, one(item, rank))
+        items = list_with_item(items, one(item, rank))
     assert items == ["a", "b", "c", None, "e"]

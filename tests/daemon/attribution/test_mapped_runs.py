@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from relevanced.daemon.attribution import vectorized
-from relevanced.daemon.events import Limits, LogRecords, PlainEvents, nothing_of
+from relevanced.daemon.events import Limits, LogRecords, PlainEvents, nothing_plain
 from relevanced.daemon.lane import Lane
 from relevanced.daemon.mapping import Mapper
 from relevanced.daemon.worker import batch
@@ -62,7 +62,7 @@ class Interpreted:
         return self.mapper.limits
 
     def plain(self, records: LogRecords, most_bytes: int) -> PlainEvents:
-        return nothing_of(len(records))
+        return nothing_plain(len(records))
 
     def is_mapping(self, record: Any) -> bool:
         return True

@@ -5,7 +5,7 @@ import json
 import pytest
 from hypothesis import given, strategies as st
 
-from relevanced.daemon.attribution import NO_RANK, LoggedRecords, Run, Single, read
+from relevanced.daemon.attribution import NO_RANK, LoggedRecords, Run, Single, read_runs
 from relevanced.daemon.events import Feedback, Impression, Limits, decoder, read_carefully
 from relevanced.daemon.lane import AttributeTexts
 from relevanced.daemon.plan import Plan
@@ -29,7 +29,9 @@ PLAIN = {**IMPRESSION, "grades": None}
 
 def parts_of(value: bytes, limits: Limits, plan: Plan) -> list[Run | Single]:
     """What a record is read as."""
-    parts = read(LoggedRecords([record(value)]), decoder("native", limits), AttributeTexts(plan))
+    parts = read_runs(
+        LoggedRecords([record(value)]), decoder("native", limits), AttributeTexts(plan)
+    )
     return [part for part in parts if isinstance(part, (Run, Single))]
 
 

@@ -69,12 +69,12 @@ def test_what_was_made_by_a_schema_is_made_anew_where_another_takes_its_id() -> 
     made, value = replace(made, bodies=bodies), avro(click())
     assert made.compiled is not None and made.compiled.bodies is not None
     instances = made.compiled.bodies
-    (before,), instance = made.events(value), instances.of(value)
-    assert isinstance(before, Feedback) and instances.of(value) == instance
+    (before,), instance = made.events(value), instances.instance(value)
+    assert isinstance(before, Feedback) and instances.instance(value) == instance
     other = json.dumps(TRACK).replace('"event"', '"another"')
     shelf.add(AVRO_ID, SchemaText(AVRO, other))
     assert made.events(value) != [before]
-    assert instances.of(value) != instance
+    assert instances.instance(value) != instance
 
 
 def test_frames_of_json_are_stripped() -> None:

@@ -263,7 +263,7 @@ def read(filler: SchemaFiller, records: dict[str, list[SimpleNamespace]]) -> lis
     bodies, found = Bodies(Framing(AVRO), filler.book), list[object]()
     for record in records[TOPIC]:
         try:
-            found.append(bodies.of(record.value).value)
+            found.append(bodies.body(record.value).value)
         except InvalidField as fault:
             found.append(fault.reason)
     return found
@@ -403,23 +403,23 @@ async def test_all_is_read_again_where_the_registry_was_made_anew() -> None:
     async with serving(server), filling(server) as filler:
         await filler.fetch(ids(1, 2, 3, 4))
         bodies = Bodies(Framing(AVRO), filler.book)
-        assert [bodies.of(one.value).value for one in records[TOPIC][::2]] == [1, 1]
+        assert [bodies.body(one.value).value for one in records[TOPIC][::2]] == [1, 1]
         await filler.look_again(SchemaId(ID, 1))
         server.schemas.clear()
         for text in (record, '"int"', "{"):
             server.add(text)
         server.faults.status = 503
         await filler.look_again(SchemaId(ID, 3))
-        assert bodies.of(records[TOPIC][0].value).value == 1, "an outage changes nothing"
+        assert bodies.body(records[TOPIC][0].value).value == 1, "an outage changes nothing"
         server.faults.status = None
         with capture_logs() as lines:
             await filler.look_again(SchemaId(ID, 2))
-        assert bodies.of(records[TOPIC][0].value).value == {"x": 1}
-        assert bodies.of(records[TOPIC][1].value).value == 1
+        assert bodies.body(records[TOPIC][0].value).value == {"x": 1}
+        assert bodies.body(records[TOPIC][1].value).value == 1
         with pytest.raises(InvalidField, match="schema 3 cannot be read"):
-            bodies.of(records[TOPIC][2].value)
+            bodies.body(records[TOPIC][2].value)
         (older,) = of_ids(4, body=b"\x02")[TOPIC]
-        assert bodies.of(older.value).value == 1, "what is gone is kept for older records"
+        assert bodies.body(older.value).value == 1, "what is gone is kept for older records"
     said = [line["event"] for line in lines if line["log_level"] == "error"]
     assert len(said) == 1 and "it was made anew, or is another one" in said[0]
 

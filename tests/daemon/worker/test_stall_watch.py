@@ -11,7 +11,7 @@ import pytest
 
 from relevanced.daemon.config import LogEnd
 from relevanced.daemon.errors import Unavailable
-from relevanced.daemon.events import Decoder, Limits, PlainEvents, decoder, nothing_of
+from relevanced.daemon.events import Decoder, Limits, PlainEvents, decoder, nothing_plain
 from relevanced.daemon.storage import InForce, Layouts, StallMark, pack_mark, unpack_mark
 from relevanced.daemon.telemetry import Telemetry
 from relevanced.daemon.worker import Beginning, Ownership, Pace, Ports, Process, StallWatch, Worker
@@ -74,7 +74,7 @@ class Stalling:
         return iter((self(value, record_time_ms),))
 
     def plain(self, records: Any, most_bytes: int) -> PlainEvents:
-        return nothing_of(len(records))
+        return nothing_plain(len(records))
 
     def is_mapping(self, record: Any) -> bool:
         return False
