@@ -58,7 +58,7 @@ from ..worker import (
     memory,
     silence_text,
     silent_topics,
-    unread,
+    unread_reasons,
 )
 from .following import Following, HistoryCheck, RedisAnswer, Working, waiting_text
 
@@ -181,7 +181,7 @@ def unreadable_topics(ownership: Ownership, brokers: Sequence[str]) -> tuple[tup
     """(topics without one event, though records were read that are none, what to say of them)."""
     lanes = [owned.claimed.lane for owned in ownership.lanes.values()]
     topics = silent_topics([lane.watermarks for lane in lanes])
-    reasons = unread([lane.counts for lane in lanes], topics) if topics else {}
+    reasons = unread_reasons([lane.counts for lane in lanes], topics) if topics else {}
     return (topics, silence_text(topics, len(lanes), reasons, brokers)) if reasons else ((), "")
 
 
@@ -299,7 +299,7 @@ class Service:
             self.ownership,
             decoder_of(config, self.book),
             Pace(config.kafka.max_batch_records, config.kafka.commit_interval_ms / 1000),
-            memory.bounded(config.worker.max_memory_mib),
+            memory.memory_bound(config.worker.max_memory_mib),
             StallWatch(self._write_mark, config.kafka.session_timeout_s / 3),
         )
         return self.worker

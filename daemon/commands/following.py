@@ -19,7 +19,7 @@ from ..backoff import pause_s, stopped_within
 from ..config import Config, ConfigError, Layout, LogEnd, layout_of, under_layout
 from ..errors import StartError, Unavailable
 from ..events import span_text
-from ..kafka import FirstTimes, kafka_settings, retention
+from ..kafka import FirstTimes, kafka_settings, topic_retention
 from ..panes import HOUR_MS
 from ..plan import Plan
 from ..storage import Generation, InForce, LayoutRegistry, Layouts, Namespace, StoredLayout
@@ -175,7 +175,7 @@ class HistoryCheck:
     async def _check(self, first_times: FirstTimes, lanes: int) -> None:
         """Log the result in one line. Never raises what Kafka answers."""
         config, now_ms = self._config, int(time.time() * 1000)
-        kept = await retention(kafka_settings(config), first_times, lanes, now_ms)
+        kept = await topic_retention(kafka_settings(config), first_times, lanes, now_ms)
         found = shortfalls(config.start, kept, needed_history(config))
         self.missing = "; ".join(found)
         start = config.start

@@ -11,8 +11,8 @@ from .client import (
     client_arguments,
     consumer_arguments,
     kafka_settings,
-    limits_of,
-    retention,
+    retention_limits,
+    topic_retention,
 )
 from .codecs import LIBRARIES, CorruptBlock, PythonSnappy, Snappy, TooLarge
 from .lane_log import LaneLog, LaneLogs, LogSpan
@@ -41,7 +41,7 @@ from .topics import (
     create_topic,
     fault_of,
     require_equal_counts,
-    sampled,
+    sampled_records,
 )
 
 __all__ = (
@@ -69,7 +69,7 @@ __all__ = (
     "LaneLog",
     "LaneLogs",
     "LIBRARIES",
-    "limits_of",
+    "retention_limits",
     "LogSpan",
     "member",
     "NO_TIMESTAMP",
@@ -83,8 +83,8 @@ __all__ = (
     "require_equal_counts",
     "resume_offset",
     "resuming",
-    "retention",
-    "sampled",
+    "topic_retention",
+    "sampled_records",
     "Snappy",
     "split_lanes",
     "TooLarge",

@@ -1,16 +1,7 @@
-"""Settings of the connection to a Kafka cluster: addresses, credentials, times.
+"""Kafka clients of this process: their settings, how long topics keep their records, and the
+producer.
 
-Every client of this process (consumer, producer, the ones that ask for topics) is made from these
-values.
-
-How long the input topics keep their records: by their settings, where this user may read them,
-else by the age of their first records.
-
-From the configuration to the plain values that Kafka clients take.
-
-Sends records: dead letters, and the simulator's traffic.
-
-A record that was sent is buffered; one that was flushed is acknowledged by all replicas.
+Every client (consumer, producer, the ones that ask for topics) is made from the same values.
 """
 
 import asyncio
@@ -133,7 +124,9 @@ def consumer_arguments(settings: KafkaSettings) -> dict[str, Any]:
     }
 
 
-async def end(stopping: Coroutine[Any, Any, None], patience_s: float = STOP_PATIENCE_S) -> None:
+async def stop_client(
+    stopping: Coroutine[Any, Any, None], patience_s: float = STOP_PATIENCE_S
+) -> None:
     """Wait at most `patience_s` for a client to stop: it can hang while brokers are away."""
     task = asyncio.create_task(stopping)
     _, late = await asyncio.wait({task}, timeout=patience_s)
@@ -180,7 +173,7 @@ _NO_LIMIT: Final = -1
 FirstTimes = Callable[[int], Awaitable[Mapping[str, int]]]
 
 
-async def retention(
+async def topic_retention(
     settings: KafkaSettings, first_times: FirstTimes, lanes: int, now_ms: int
 ) -> dict[str, Retention]:
     """Return, by topic, how long it keeps its records; nothing of topics of which nobody says it.
@@ -217,11 +210,11 @@ async def _limits(settings: KafkaSettings) -> dict[str, dict[str, int]]:
         logger.info("retention of the topics cannot be read", reason=str(error) or "no answer")
         return {}
     finally:
-        await end(admin.close())
-    return limits_of([resource for answer in answers for resource in answer.resources])
+        await stop_client(admin.close())
+    return retention_limits([resource for answer in answers for resource in answer.resources])
 
 
-def limits_of(resources: Sequence[Sequence[Any]]) -> dict[str, dict[str, int]]:
+def retention_limits(resources: Sequence[Sequence[Any]]) -> dict[str, dict[str, int]]:
     """Topic → the limits in the answer to a request for its settings; without refused ones."""
     return {
         name: {key: int(value) for key, value, *_ in entries if key in _KEYS}
@@ -354,7 +347,7 @@ class KafkaProducer:
         if self._producer is None:
             return
         producer, self._producer = self._producer, None
-        await end(producer.stop())
+        await stop_client(producer.stop())
 
     def _arguments(self) -> dict[str, Any]:
         return {

@@ -7,13 +7,6 @@ events as they are.
 
 Batches come from the network: a few bytes may unpack to gigabytes, so every codec stops at
 MAX_UNPACKED_BYTES.
-
-Unpacks Snappy's raw blocks without a compiled wheel: in pure Python, or by the system's
-libsnappy where there is one.
-
-A block is its length as a varint, then literals and copies of what was already written. Both ways
-give equal results; the library is some twenty times faster. Blocks come from the network: every
-length and distance in them is checked.
 """
 
 import ctypes
@@ -44,7 +37,12 @@ class TooLarge(ValueError):
 
 
 class Snappy(Protocol):
-    """A way to unpack raw blocks."""
+    """A way to unpack raw blocks: in pure Python, or by the system's libsnappy where there is one.
+
+    A block is its length as a varint, then literals and copies of what was already written. Both
+    ways give equal results; the library is some twenty times faster. Blocks come from the network:
+    every length and distance in them is checked.
+    """
 
     def decompress(self, block: bytes, limit: int) -> bytes:
         """Return the content of a block, of at most `limit` bytes.
@@ -91,7 +89,7 @@ class LibrarySnappy:
         return out.raw[: size.value]
 
 
-def best() -> Snappy:
+def best_snappy() -> Snappy:
     """Return the library's where this machine has it, else Python's."""
     for name in LIBRARIES:
         try:
@@ -168,7 +166,7 @@ def decompressors(limit: int = MAX_UNPACKED_BYTES) -> SimpleNamespace:
     lz4 = _optional("lz4.frame")
     zstd = _optional("compression.zstd") or _optional("backports.zstd")
     return SimpleNamespace(
-        snappy=_Snappy(best(), limit),
+        snappy=_Snappy(best_snappy(), limit),
         lz4=_Frames("lz4", lz4.LZ4FrameDecompressor, limit) if lz4 else _Absent("lz4", "lz4"),
         zstd=(
             _Frames("zstd", zstd.ZstdDecompressor, limit)

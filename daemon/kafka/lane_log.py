@@ -25,7 +25,7 @@ from ..errors import Unavailable
 from ..storage import LogMarks
 from . import aiokafka_patches
 from .aiokafka_patches import client_of, unpacking_aside
-from .client import KafkaSettings, consumer_arguments, end
+from .client import KafkaSettings, consumer_arguments, stop_client
 from .partitions import Record, not_yet_taken
 from .resuming import KnownLogs, log_bounds, starting_offsets
 from .topic_ids import fetch_by_id
@@ -147,7 +147,7 @@ class LaneLogs:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await end(aiokafka_patches.stop(self._consumer))
+        await stop_client(aiokafka_patches.stop(self._consumer))
 
     @property
     def lanes(self) -> int:

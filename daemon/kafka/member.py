@@ -3,11 +3,6 @@
 A rebalance revokes all partitions and then assigns anew (aiokafka has no incremental kind). What is
 assigned is paused before a record can pass, and is read once its lane is opened. What is revoked is
 revoked when the batch in hand is done.
-
-Commits offsets to the consumer group: as hints for lag tools, and as a proof of membership.
-
-Offsets in the group decide nothing (the ones that count are stored with the state they produced).
-But a commit that the coordinator accepts shows that this process is still a member.
 """
 
 import asyncio
@@ -23,7 +18,7 @@ from aiokafka.errors import KafkaError
 
 from ..telemetry import ADVICE, NoteFault, ignore_fault
 from . import aiokafka_patches
-from .client import KafkaSettings, consumer_arguments, end
+from .client import KafkaSettings, consumer_arguments, stop_client
 from .partitions import AssignedLanes
 from .topic_ids import Fence, fetch_by_id
 from .topic_partition import TopicPartition
@@ -76,7 +71,7 @@ class GroupMember:
         consumer, self.consumer = self.consumer, None
         self._lanes.revoke()
         if consumer is not None:
-            await end(aiokafka_patches.stop(consumer))
+            await stop_client(aiokafka_patches.stop(consumer))
 
     def change(self) -> "asyncio.Future[None]":
         """Return a future that is done when lanes are assigned or revoked after this call, or were
@@ -165,7 +160,7 @@ class GroupMember:
                 logged = True
             finally:
                 if not started:
-                    await end(aiokafka_patches.stop(consumer))
+                    await stop_client(aiokafka_patches.stop(consumer))
             await asyncio.sleep(RETRY_PAUSE_S)
 
 
@@ -197,7 +192,12 @@ COMMIT_PATIENCE_S: Final = 5.0
 
 
 class GroupOffsets:
-    """Commits to the group: hints in the background, one at a time; proofs on request."""
+    """Commits offsets to the group: hints for lag tools in the background, one at a time; proofs of
+    membership on request.
+
+    Offsets in the group decide nothing (the ones that count are stored with the state they
+    produced). But a commit that the coordinator accepts shows that this process is still a member.
+    """
 
     def __init__(self, lanes: AssignedLanes) -> None:
         self._lanes = lanes
@@ -272,7 +272,9 @@ class GroupOffsets:
             return False
         try:
             async with asyncio.timeout(COMMIT_PATIENCE_S):
-                offsets = _of(assigned, self._durable) or await _committed(consumer, assigned[0])
+                offsets = _known_offsets(assigned, self._durable) or await _committed(
+                    consumer, assigned[0]
+                )
                 await consumer.commit(offsets)
         except (KafkaError, TimeoutError) as error:
             logger.info("membership not confirmed", error=str(error) or "no answer in time")
@@ -281,7 +283,7 @@ class GroupOffsets:
 
     def _take_pending(self) -> dict[TopicPartition, int]:
         self._forget_former_assignment()
-        offsets = _of(self._lanes.assigned, self._pending)
+        offsets = _known_offsets(self._lanes.assigned, self._pending)
         self._pending.clear()
         return offsets
 
@@ -310,7 +312,7 @@ class GroupOffsets:
             self._failed = True
 
 
-def _of(
+def _known_offsets(
     topic_partitions: Iterable[TopicPartition], offsets: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
     return {tp: offsets[tp] for tp in topic_partitions if tp in offsets}

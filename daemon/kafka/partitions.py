@@ -1,23 +1,6 @@
-"""The record that the reader makes of each Kafka record: seven of the eleven fields of aiokafka.
+"""Which topic-partitions this process reads, how far, and what keeps it from reading one.
 
-Where reading goes on in a log, and whether its end is reached. Knows no client and no clock.
-
-Which topic-partition is to blame when a fetch fails, and when it is tried again. Knows no client
-and no clock.
-
-When a consumer is better replaced, and which partitions get no answer while others do. Knows no
-client and no clock.
-
-Which lanes are assigned to this process, which of them are whole, and which are read.
-
-A lane is partition number p of every input topic, and is read only where all of these
-topic-partitions are assigned: an impression and its feedback meet there. Knows no client and no
-clock.
-
-Logs that records of aborted transactions were left out: at most one line a minute for each
-partition.
-
-How far reading has come: lag, freshness and faults of each topic-partition.
+The rules here know no client and no clock.
 """
 
 import math

@@ -1,18 +1,4 @@
-"""Where reading of a lane resumes, once its logs are known to be the ones that were read.
-
-Asks the cluster for offsets of its logs, and waits for the answer for a bounded time.
-
-Whether a log is the one that a lane has read: by its topic id, by its end, and by the last
-record.
-
-The topic id tells a topic that was deleted and created again; it is asked of the partition's leader
-after that has answered for the log, see `topic_ids`. The record at the offset before the stored one
-tells two more cases: a log that lost its end (an unclean leader election, a disk that was restored)
-and was written on, and a recreated topic in a cluster without ids. Where that record is gone, by
-retention or compaction, or was never read, the id alone decides.
-
-Which logs of a topic are not those that its lanes have read, asked from outside of the group.
-"""
+"""Where reading of a lane resumes, once its logs are known to be the ones that were read."""
 
 import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
@@ -32,7 +18,7 @@ from ..telemetry import ADVICE, NoteFault, ignore_fault
 from ..worker import LogChanged, LogReplaced, LogRewritten, OffsetBeyondEnd, PartitionStatus
 from . import aiokafka_patches
 from .aiokafka_patches import client_of
-from .client import KafkaSettings, client_arguments, end
+from .client import KafkaSettings, client_arguments, stop_client
 from .partitions import records_of, resume_offset
 from .topic_ids import Fence, is_fetched_by_id, topic_ids
 from .topic_partition import TopicPartition
@@ -144,6 +130,14 @@ async def _answer(request: Awaitable[T]) -> T:
     except KafkaError as error:
         raise Unavailable(str(error)) from error
 
+
+# Whether a log is the one that a lane has read: by its topic id, its end, and its last record.
+#
+# The topic id tells a topic that was deleted and created again; it is asked of the partition's
+# leader after that has answered for the log, see `topic_ids`. The record at the offset before the
+# stored one tells two more cases: a log that lost its end (an unclean leader election, a disk that
+# was restored) and was written on, and a recreated topic in a cluster without ids. Where that
+# record is gone, by retention or compaction, or was never read, the id alone decides.
 
 FETCHED_BYTES: Final = 1
 """A broker answers with whole batches: with the one that has the offset."""
@@ -351,5 +345,5 @@ async def changed_logs(
     except (KafkaError, OSError) as error:
         raise Unavailable(f"Kafka: {error}") from error
     finally:
-        await end(aiokafka_patches.stop(consumer))
+        await stop_client(aiokafka_patches.stop(consumer))
     return changed

@@ -6,14 +6,6 @@ the old one, and nothing would show it: the offsets go on. Asking for the topic'
 does not close that window, since the records may have been fetched, and committed, before. A fetch
 by id (Kafka 3.1 and later) has no window: the broker checks the id in the same step in which it
 reads the log, and answers with an error once the topic with that id is gone.
-
-Requests and answers of Kafka that aiokafka does not have: those that know topics by their ids.
-
-A topic gets a new id each time it is created (Kafka 2.8 and later), so the id tells a topic from
-one that was deleted and created again under the same name. Metadata 11 and 12 state it; Fetch 13
-(Kafka 3.1 and later) names topics by nothing else, and the broker refuses an id that is gone.
-The fields are those of `MetadataRequest.json` and `FetchRequest.json` of Apache Kafka and of their
-responses.
 """
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
@@ -46,6 +38,13 @@ from .topic_partition import TopicPartition
 NO_ID: Final = bytes(16)
 """What a broker answers for a topic without an id."""
 FETCH_BY_ID: Final = 13
+
+# Requests and answers of Kafka that aiokafka does not have: those that know topics by their ids. A
+# topic gets a new id each time it is created (Kafka 2.8 and later), so the id tells a topic from
+# one that was deleted and created again under the same name. Metadata 11 and 12 state it; Fetch 13
+# (Kafka 3.1 and later) names topics by nothing else, and the broker refuses an id that is gone. The
+# fields are those of `MetadataRequest.json` and `FetchRequest.json` of Apache Kafka and of their
+# responses.
 
 
 class Uuid(AbstractType):  # type: ignore[misc]  # aiokafka has no types

@@ -2,15 +2,6 @@
 
 A lane is partition p of every input topic, so that an impression and its feedback meet. That holds
 only where all topics have equally many partitions.
-
-Finds out why nothing can be read: by the client's errors, and by a connection of its own.
-
-aiokafka waits without a word while brokers are away, and takes a topic that was deleted for one
-without partitions.
-
-How producers place keys, by the clients that do so by default.
-
-Reads the last minutes of some topics, without a consumer group: nothing is committed.
 """
 
 import asyncio
@@ -42,7 +33,7 @@ from ..errors import StartError, Unavailable
 from ..telemetry import ADVICE, KafkaFault, NoteFault, ignore_fault
 from . import aiokafka_patches
 from .aiokafka_patches import unpacking_aside
-from .client import KafkaSettings, client_arguments, consumer_arguments, end
+from .client import KafkaSettings, client_arguments, consumer_arguments, stop_client
 from .partitions import Record
 from .topic_partition import TopicPartition
 
@@ -197,7 +188,12 @@ def fault_of(error: Exception) -> KafkaFault:
 
 
 class Diagnosis:
-    """Checks the cluster in the background while nothing is read, and logs what it found."""
+    """Finds out why nothing can be read: by the client's errors, and by a connection of its own, in
+    the background.
+
+    aiokafka waits without a word while brokers are away, and takes a topic that was deleted for one
+    without partitions.
+    """
 
     def __init__(
         self, settings: KafkaSettings, note: NoteFault, note_counts: NoteCounts = ignore_counts
@@ -276,7 +272,7 @@ PATIENCE_S: Final = 30.0
 AT_ONCE: Final = 2_000
 
 
-async def sampled(
+async def sampled_records(
     settings: KafkaSettings, since_ms: int, max_bytes: int
 ) -> AsyncIterator[Sequence[Record]]:
     """The records of all partitions whose Kafka timestamps are `since_ms` or later, up to those of
@@ -306,7 +302,7 @@ async def sampled(
     except (KafkaError, OSError) as error:
         raise Unavailable(f"Kafka: {type(error).__name__}: {error}") from error
     finally:
-        await end(aiokafka_patches.stop(consumer))
+        await stop_client(aiokafka_patches.stop(consumer))
 
 
 async def _places(settings: KafkaSettings) -> list[TopicPartition]:

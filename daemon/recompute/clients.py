@@ -30,7 +30,7 @@ from ..lane import Lane
 from ..queries import HASHED, hashed_keys
 from ..schemas import SchemaBook
 from ..storage import Client, close, connect
-from ..worker import names
+from ..worker import schema_names
 
 if TYPE_CHECKING:
     from ..registry import Outcome, Registry, RegistrySettings, SchemaFiller
@@ -110,7 +110,7 @@ class RecordReader:
                     failures += 1
                     if failures == TRIES:
                         why = f" ({error.reason})" if error.reason else ""
-                        text = f"{error}: the records need {names(wanted)}{why}"
+                        text = f"{error}: the records need {schema_names(wanted)}{why}"
                         raise Unavailable(text) from error
                 await asyncio.sleep(pause_s(asked, random.random()))
 

@@ -16,7 +16,7 @@ from ..commands import options
 from ..config import Config, decoder_of, load
 from ..errors import StartError, Unavailable
 from ..events import InvalidField, LogRecord
-from ..kafka import kafka_settings, sampled
+from ..kafka import kafka_settings, sampled_records
 from ..recompute.files import read_lines, record_of
 from .diagnosis import (
     DoctorFinding,
@@ -164,7 +164,7 @@ async def _sampled(config: Config, since_ms: int, max_bytes: int, bars: Progress
     """The last records of the topics, in the order of their partitions. Raises Unavailable."""
     found: Samples = {topic: [] for topic in config.kafka.topics}
     bar = bars.add_task("reading", total=max_bytes)
-    async for records in sampled(kafka_settings(config), since_ms, max_bytes):
+    async for records in sampled_records(kafka_settings(config), since_ms, max_bytes):
         for record in records:
             found[record.topic].append(record)
             bars.advance(bar, len(record.value or b""))

@@ -51,17 +51,17 @@ from .memory import (
     bound_of,
     configure_allocator,
     container_bytes,
-    is_met,
+    is_bound_met,
     rebuilt_ms,
     resident_bytes,
     shortfalls,
     silence_text,
     silent_topics,
     trim_heap,
-    unread,
+    unread_reasons,
 )
 from .ownership import Beginning, OwnedLane, Ownership
-from .recovery import MANY, Ports, Process, SchemaWaits, names
+from .recovery import MANY, Ports, Process, SchemaWaits, schema_names
 from .reporting import report_mapped
 from .source import (
     Batch,
@@ -96,7 +96,7 @@ __all__ = (
     "idle_mark",
     "IdleTrim",
     "is_backlog",
-    "is_met",
+    "is_bound_met",
     "is_suspect",
     "is_to_pass_over",
     "judgements_use",
@@ -114,7 +114,7 @@ __all__ = (
     "MIB",
     "MIN_BATCH_RECORDS",
     "MIN_CHUNK_RECORDS",
-    "names",
+    "schema_names",
     "Needed",
     "next_batch_size",
     "next_chunk_size",
@@ -148,7 +148,7 @@ __all__ = (
     "TAKEN_BACK",
     "TRIM_AFTER_RECORDS",
     "trim_heap",
-    "unread",
+    "unread_reasons",
     "WatchedDirectory",
     "Worker",
 )

@@ -5,10 +5,6 @@ refused records, and nothing reads them again. A crash between the two steps sen
 twice; in the other order it would lose them.
 
 Each step belongs to one lane alone: a lane that waits here holds back no other.
-
-Batches that are not processed in turn with those of other lanes, but by a task of their own:
-those that must wait for schemas or dated files, and those whose records are taken one by
-one, each with a commit of its own (see `batch`).
 """
 
 import asyncio
@@ -198,8 +194,10 @@ Apply: TypeAlias = Callable[[OwnedLane, Records, Mapping[str, int]], Awaitable[l
 """Applies records to a lane in memory; returns their dead letters."""
 
 
-class Apart:
-    """Takes batches of single lanes apart from the others."""
+class WaitingLanes:
+    """Takes batches that are not processed in turn with those of other lanes, by a task for each:
+    those that must wait for schemas or dated files, and those whose records are taken one by one,
+    each with a commit of its own (see `batch`)."""
 
     def __init__(
         self,

@@ -1,16 +1,8 @@
-"""A directory of dated files that lanes need, as the last look found it.
+"""Which dated files lanes work by, and lanes that wait for files.
 
-Before each batch a lane adopts or refuses what is listed (`judgements.timeline`). It must wait,
-before anything of the batch is applied, while the index has faults, a file of its own timeline is
-missing or changed, or the batch may hold an event from the start of a listed file on that cannot be
-read.
-
-Which dated files lanes work by, and lanes that wait for files.
-
-The directories are looked at every minute, in a thread. A lane waits, before anything of a batch is
-applied, until each of them gives it its files (`WatchedDirectory`).
-
-What lanes need dated files for: to grade lists, and to derive attributes.
+Lanes need them to grade lists, and to derive attributes. The directories are looked at every
+minute, in a thread. A lane waits, before anything of a batch is applied, until each of them gives
+it its files.
 """
 
 import asyncio
@@ -97,7 +89,13 @@ class _Seen(Generic[T]):
 
 
 class WatchedDirectory(Generic[T]):
-    """Gives lanes their files of one directory, or says why they must wait."""
+    """Gives lanes their files of one directory, as the last look found it, or says why they must
+    wait.
+
+    Before each batch a lane adopts or refuses what is listed (`judgements.timeline`). It must wait
+    while the index has faults, a file of its own timeline is missing or changed, or the batch may
+    hold an event from the start of a listed file on that cannot be read.
+    """
 
     def __init__(self, use: Use[T], directory: Directory[T] | None, max_future_ms: int) -> None:
         """`directory`: None where this process has none. `max_future_ms`: how far ahead of its

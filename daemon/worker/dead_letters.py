@@ -1,8 +1,5 @@
 """The dead-letter topic: records that could not be read as events, with where they came from and
 why they were refused.
-
-The log of records that could not be read as events: one line a minute for each reason. Counters
-give their number, and the dead letters the records themselves.
 """
 
 import asyncio
@@ -127,7 +124,8 @@ ADVICE: Final = (
 
 
 class RefusedRecordsLog:
-    """Logs refused records, for one process.
+    """Logs refused records, for one process: one line a minute for each reason. Counters give their
+    number, and the dead letters the records themselves.
 
     With `values`, each line has the detail of the refusal, which shows a part of the record.
     Without it, a line names what to look up, and nothing that a searcher typed.

@@ -4,14 +4,6 @@ At the bound the worker reads nothing more: no impression may be dropped before 
 is nothing else to give up. The state then neither grows nor shrinks, because event time stands
 still while nothing is read. Reading goes on once memory is free again: lanes moved to another
 worker, or a restart raised the bound.
-
-How far back a lost Redis would be filled again, and whether that is far enough.
-
-State that Redis lost is read again from Kafka: from `kafka.start` on, as far as the topics still
-have it. With the default start that is the longest window, and not the history that baselines are
-made of. Nobody should learn that on the day of the loss.
-
-Topics without one event so far: empty ones, wrong ones, and those of another format.
 """
 
 import ctypes
@@ -68,7 +60,7 @@ def bound_of(max_memory_mib: int | None, container_bytes: int | None) -> int | N
     return None if container_bytes is None else int(container_bytes * SHARE_OF_CONTAINER)
 
 
-def is_met(resident: int, bound: int, met_before: bool) -> bool:
+def is_bound_met(resident: int, bound: int, met_before: bool) -> bool:
     """Whether the bound is reached; once it was, memory must fall below RESUME_BELOW of it."""
     return resident >= bound * (RESUME_BELOW if met_before else 1)
 
@@ -198,7 +190,7 @@ class MemoryBound:
         if self.bytes is None or resident is None:
             return False
         before = bool(self.reason)
-        met = is_met(resident, self.bytes, before)
+        met = is_bound_met(resident, self.bytes, before)
         self.reason = bound_message(resident, self.bytes) if met else ""
         if met and not before:
             log.error("memory bound met", reason=self.reason)
@@ -207,7 +199,7 @@ class MemoryBound:
         return met
 
 
-def bounded(max_memory_mib: int | None) -> MemoryBound:
+def memory_bound(max_memory_mib: int | None) -> MemoryBound:
     """The bound of the setting, else of the container."""
     return MemoryBound(bound_of(max_memory_mib, container_bytes()))
 
@@ -228,7 +220,12 @@ class Retention:
 
 @dataclass(frozen=True)
 class Needed:
-    """How far back the records of a configuration matter."""
+    """How far back the records of a configuration matter.
+
+    State that Redis lost is read again from Kafka: from `kafka.start` on, as far as the topics
+    still have it. With the default start that is the longest window, and not the history that
+    baselines are made of. Nobody should learn that on the day of the loss.
+    """
 
     history_ms: int
     """`history.days`."""
@@ -283,7 +280,7 @@ def silent_topics(watermarks: Sequence[Mapping[str, int | None]]) -> tuple[str, 
     return tuple(sorted(topics - heard))
 
 
-def unread(lanes: Iterable[Counts], topics: Sequence[str]) -> dict[str, int]:
+def unread_reasons(lanes: Iterable[Counts], topics: Sequence[str]) -> dict[str, int]:
     """Reason → records, or parts of some, that are no events: those left out of these topics, and
     those refused of any topic, because refusals are not counted by topic. The most frequent
     first."""
@@ -302,7 +299,8 @@ def silence_text(
     reasons: Mapping[str, int] | None = None,
     brokers: Sequence[str] = (),
 ) -> str:
-    """What readiness says about these topics; "" without any. `reasons`: what `unread` found."""
+    """What readiness says about these topics; "" without any.
+    `reasons`: of `unread_reasons`."""
     if not topics:
         return ""
     text = f"not one event so far, in the {lanes} lanes of this process, of {', '.join(topics)}: "

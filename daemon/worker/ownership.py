@@ -13,12 +13,6 @@ paused through a rebalance and the new owner would take the lane from each other
 attempts are random, so that workers do not claim in step.
 
 Each lane is opened by a task of its own: a server that does not answer for one holds back no other.
-
-Whether a lane's keys are still there, and their repair from memory.
-
-A commit compares how many keys and names there are; that every key is there is checked once in a
-while. Whatever is missing, the owner writes everything it has anew in one commit. Only rows of past
-hours are in the store alone: an hour of which pages are missing is removed and noted as lost.
 """
 
 import asyncio
@@ -334,7 +328,13 @@ class Damage:
 
 
 class Integrity:
-    """Checks and repairs the lanes of one worker."""
+    """Checks whether all keys of the lanes of one worker are there, and repairs them from memory.
+
+    A commit compares how many keys and names there are; that every key is there is checked once in
+    a while. Whatever is missing, the owner writes everything it has anew in one commit. Only rows
+    of past hours are in the store alone: an hour of which pages are missing is removed and noted as
+    lost.
+    """
 
     def __init__(self, store: Store, telemetry: Telemetry) -> None:
         self._store = store

@@ -3,14 +3,6 @@
 A damaged lane that nobody has in memory begins anew by itself where its logs are those in which it
 began, and still have every record since: the numbers come out the same. Otherwise only an operator
 can choose between a backup and what the logs still have; until then the lane is stopped.
-
-What a worker is wired to: the outside world, and the process that it runs in.
-
-Lanes whose next records name schemas that are not known yet: they wait until these are fetched.
-
-Nothing of such a batch is applied before, so a lane that is taken away meanwhile, or a process that
-ends, leaves nothing behind. Lanes whose records name only known schemas go on, whatever the
-registry does.
 """
 
 import asyncio
@@ -188,7 +180,13 @@ REGISTRY: Final = "registry"
 
 
 class SchemaWaits:
-    """The lanes that wait for schemas."""
+    """Lanes whose next records name schemas that are not known yet: they wait until these are
+    fetched.
+
+    Nothing of such a batch is applied before, so a lane that is taken away meanwhile, or a process
+    that ends, leaves nothing behind. Lanes whose records name only known schemas go on, whatever
+    the registry does.
+    """
 
     def __init__(self, schemas: Schemas | None, stop: asyncio.Event) -> None:
         self._schemas = schemas
@@ -233,23 +231,25 @@ class SchemaWaits:
     def _note(
         self, lane: int, wanted: Collection[SchemaId], error: RegistryUnavailable, is_new: bool
     ) -> None:
-        self._waiting[lane] = (str(error), names(wanted), error.reason)
+        self._waiting[lane] = (str(error), schema_names(wanted), error.reason)
         if is_new:
             log.warning(
                 "waiting for schemas",
                 server=str(error),
                 lane=lane,
-                schemas=names(wanted),
+                schemas=schema_names(wanted),
                 reason=error.reason,
             )
 
     def _say_many(self, lane: int, wanted: Collection[SchemaId]) -> None:
         why = "asked for some at a time: are its records framed? If not, set framing of the source"
         self._waiting[lane] = (REGISTRY, f"{len(wanted):,} unknown schemas", why)
-        log.warning("many unknown schemas", lane=lane, schemas=len(wanted), example=names(wanted))
+        log.warning(
+            "many unknown schemas", lane=lane, schemas=len(wanted), example=schema_names(wanted)
+        )
 
 
-def names(schemas: Collection[SchemaId]) -> str:
+def schema_names(schemas: Collection[SchemaId]) -> str:
     """The names of schemas, the first few of many: `schema 12`; `schemas 12, 13, 14 and 5 more`."""
     listed = sorted(schemas, key=lambda schema: (schema.kind, str(schema.value).zfill(20)))
     texts = [str(schema).removeprefix("schema ") for schema in listed[:NAMED]]

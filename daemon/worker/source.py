@@ -1,19 +1,4 @@
-"""The port that records come from: a Kafka consumer group, or the demo's own traffic.
-
-What a store lost of a lane, and from where it is read again.
-
-A worker that owned the lane before knows it. One that did not asks the consumer group, which has a
-hint of how far some worker had come, outside Redis.
-
-A lane whose log is not the one that it has read: what is stored of that, and how it goes on.
-
-Reading such a log from the stored offset would leave out its first records, and nothing would show
-it; reading it from the start is right where it has taken the place of the old one, and only an
-operator knows that. So the lane stops. It continues by itself once the log that it has read is
-back. Or an operator accepts the log that is there (`relevanced lane accept-new-log`): then the lane
-begins it at its start and keeps all that it has. What is sent again in the new log counts once: an
-impression that is still open is a duplicate, and one that has settled is late.
-"""
+"""The port that records come from: a Kafka consumer group, or the demo's own traffic."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -38,6 +23,12 @@ class LaneLost(Exception):
 class LogChanged(Exception):
     """The log is not, or may not be, the one that the lane has read. The lane stays stopped until
     that log is back, or an operator accepts the one that is there.
+
+    Reading such a log from the stored offset would leave out its first records, and nothing would
+    show it; reading it from the start is right where it has taken the place of the old one, and
+    only an operator knows that (`relevanced lane accept-new-log`): then the lane begins it at its
+    start and keeps all that it has. What is sent again in the new log counts once: an impression
+    that is still open is a duplicate, and one that has settled is late.
     """
 
     def __init__(
@@ -197,7 +188,11 @@ log = structlog.get_logger(__name__)
 
 
 class LostState:
-    """Counts the lanes whose state was lost, and says from where each is rebuilt."""
+    """Counts the lanes whose state was lost, and says from where each is rebuilt.
+
+    A worker that owned the lane before knows it. One that did not asks the consumer group, which
+    has a hint of how far some worker had come, outside Redis.
+    """
 
     def __init__(self, source: Source, telemetry: Telemetry, clock: Callable[[], float]) -> None:
         self._source = source

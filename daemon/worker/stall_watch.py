@@ -1,10 +1,8 @@
-"""Writes the mark of a batch that takes too long (see `batch`), while the work goes on.
+"""Writes the mark of a batch that takes too long (see `batch`), while the work goes on in steps.
 
 A thread writes it, over a connection of its own: the work may keep the event loop from its turn
 until the process is killed. It looks at the CPU time of the event loop's thread, of which only that
 counts which goes into the batch.
-
-Steps of work, with turns of other tasks in between.
 """
 
 import asyncio
@@ -139,7 +137,7 @@ def _cpu_clock() -> Callable[[], float]:
     return lambda: time.clock_gettime(clock)
 
 
-async def take(steps: Iterator[None], work: WatchedWork) -> float:
+async def take_steps(steps: Iterator[None], work: WatchedWork) -> float:
     """Take all steps, with turns of other tasks in between and after the last; returns the longest
     time between two turns."""
     began_s, longest_s = time.perf_counter(), 0.0
@@ -147,14 +145,14 @@ async def take(steps: Iterator[None], work: WatchedWork) -> float:
         took_s = time.perf_counter() - began_s
         if took_s >= TURN_S:
             longest_s = max(longest_s, took_s)
-            await others(work)
+            await let_others_run(work)
             began_s = time.perf_counter()
     longest_s = max(longest_s, time.perf_counter() - began_s)
-    await others(work)
+    await let_others_run(work)
     return longest_s
 
 
-async def others(work: WatchedWork) -> None:
+async def let_others_run(work: WatchedWork) -> None:
     """Let other tasks have their turn, which does not count as this work."""
     work.pause()
     await asyncio.sleep(0)

@@ -29,13 +29,13 @@ from .batch import (
     next_batch_size,
     next_chunk_size,
 )
-from .committer import Apart, Committer
+from .committer import WaitingLanes, Committer
 from .memory import IdleTrim, MemoryBound
 from .ownership import OwnedLane, Ownership
 from .recovery import Ports, Process
 from .reporting import Reporter
 from .source import Batch
-from .stall_watch import StallWatch, take
+from .stall_watch import StallWatch, take_steps
 
 TOUCH_EVERY_S: Final = 2.0
 """How often an idle owner compares token and sequence and writes its idle mark. Readers rely on
@@ -89,15 +89,21 @@ class Worker:
         self._polled_ms = 0
         self._reporter = Reporter(ports.source, ownership, process.telemetry, process.clock)
         self._committer = Committer(ports, process, ownership)
-        self._apart = Apart(ports, process, ownership, self._committer, self._process_alone)
-        self.files = self._apart.files
+        self._waiting_lanes = WaitingLanes(
+            ports, process, ownership, self._committer, self._process_alone
+        )
+        self.files = self._waiting_lanes.files
         self._lane_dropped = False
         """Whether a lane was dropped since the last report."""
 
     @property
     def waiting_for(self) -> dict[str, str]:
         """Which server does not answer, for which lane or partition, and why: for readiness."""
-        return self._committer.waiting_for | self._apart.waiting_for | self._reporter.kafka_faults
+        return (
+            self._committer.waiting_for
+            | self._waiting_lanes.waiting_for
+            | self._reporter.kafka_faults
+        )
 
     @property
     def ahead_of_clock(self) -> dict[str, float]:
@@ -192,7 +198,7 @@ class Worker:
             if owned is None:
                 continue
             began_s, next_offsets = time.perf_counter(), batch.next_offsets[number]
-            if step := self._apart.step(owned, topics, next_offsets):
+            if step := self._waiting_lanes.step(owned, topics, next_offsets):
                 self._begin(owned, step)
                 continue
             try:
@@ -229,7 +235,7 @@ class Worker:
             assert lane.has_its_files
             for topic, records in batches.chunks(topics, self._chunk_size):
                 steps = batches.steps(lane, topic, records, self._decoder, letters)
-                longest = longest.or_longer(len(records), await take(steps, work))
+                longest = longest.or_longer(len(records), await take_steps(steps, work))
             began_s = time.perf_counter()
             batches.end(lane, next_offsets)
             note_read(owned.claimed.logs, topics)

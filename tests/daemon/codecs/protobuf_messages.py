@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from google.protobuf import descriptor_pb2, message_factory
 
-from relevanced.daemon.schemas import PROTOBUF, SchemaText, parsed
+from relevanced.daemon.schemas import PROTOBUF, SchemaText, parsed_schema
 
 DOUBLE, FLOAT, INT64, UINT64, INT32, BOOL, STRING = 1, 2, 3, 4, 5, 8, 9
 GROUP, MESSAGE, BYTES, ENUM = 10, 11, 12, 14
@@ -85,7 +85,7 @@ def text_of(file: Any, *references: tuple[str, SchemaText]) -> SchemaText:
 
 
 TEXT: Final = text_of(track_file())
-SCHEMA: Final[Any] = parsed(TEXT)
+SCHEMA: Final[Any] = parsed_schema(TEXT)
 
 
 def message_class(name: str, schema: Any = SCHEMA) -> Any:

@@ -8,7 +8,7 @@ from hypothesis import given, settings, strategies as st
 
 from relevanced.daemon.codecs import bytes_text, protobuf_file
 from relevanced.daemon.events import InvalidField
-from relevanced.daemon.schemas import PROTOBUF, Members, SchemaText, UnreadableSchema, parsed
+from relevanced.daemon.schemas import PROTOBUF, Members, SchemaText, UnreadableSchema, parsed_schema
 
 from .protobuf_messages import (
     BOOL,
@@ -170,7 +170,7 @@ def test_messages_of_googles_own_have_their_value() -> None:
     message = file.message_type.add(name="M")
     kinds = ("Duration", "Struct", "Value", "ListValue", "StringValue", "Int64Value", "BoolValue")
     add_fields(message, *((kind.lower(), f".google.protobuf.{kind}") for kind in kinds))
-    schema = parsed(text_of(file))
+    schema = parsed_schema(text_of(file))
     made = message_class("acme.M", schema)()
     made.duration.ParseFromString(
         duration_pb2.Duration(seconds=1, nanos=5 * 10**8).SerializeToString()
@@ -197,7 +197,7 @@ def test_proto2_has_presence_and_defaults() -> None:
     file = file_of(syntax="proto2")
     add_fields(file.message_type.add(name="M"), ("a", INT32), ("b", INT32), ("c", STRING))
     file.message_type[0].field[1].default_value = "7"
-    schema = parsed(text_of(file))
+    schema = parsed_schema(text_of(file))
     assert read(message_class("acme.M", schema)(), None, (0,), schema) == {
         "a": None,
         "b": 7,
@@ -210,19 +210,19 @@ def test_imported_files_come_by_the_name_of_their_reference() -> None:
     add_fields(money.message_type.add(name="Money"), ("cents", INT32))
     main.dependency.append("shop/money.proto")
     add_fields(main.message_type.add(name="M"), ("price", ".money.Money"))
-    schema = parsed(text_of(main, ("shop/money.proto", text_of(money))))
+    schema = parsed_schema(text_of(main, ("shop/money.proto", text_of(money))))
     made = message_class("acme.M", schema)()
     made.price.cents = 99
     assert read(made, None, (0,), schema) == {"price": {"cents": 99}}
     with pytest.raises(UnreadableSchema, match="imports shop/money.proto, which is not given"):
-        parsed(text_of(main))
+        parsed_schema(text_of(main))
 
 
 def test_map_keys_are_texts() -> None:
     file = file_of()
     add_map(file.message_type.add(name="M"), "acme", "flags", BOOL, DOUBLE)
     add_map(file.message_type[0], "acme", "raws", STRING, BYTES)
-    schema = parsed(text_of(file))
+    schema = parsed_schema(text_of(file))
     made = message_class("acme.M", schema)(flags={True: 1.5}, raws={"a": b"ok"})
     assert read(made, None, (0,), schema) == {"flags": {"true": 1.5}, "raws": {"a": "ok"}}
 
@@ -237,18 +237,18 @@ def test_map_keys_are_texts() -> None:
 )
 def test_a_text_that_is_no_schema_is_unreadable(text: str, rule: str) -> None:
     with pytest.raises(UnreadableSchema, match=rule):
-        parsed(SchemaText(PROTOBUF, text))
+        parsed_schema(SchemaText(PROTOBUF, text))
 
 
 def test_a_schema_that_contradicts_itself_is_unreadable() -> None:
     file = file_of()
     add_fields(file.message_type.add(name="M"), ("a", ".acme.Missing"))
     with pytest.raises(UnreadableSchema, match="is no Protobuf schema: .*Missing"):
-        parsed(text_of(file))
+        parsed_schema(text_of(file))
     file = file_of()
     file.dependency.append("track.proto")
     with pytest.raises(UnreadableSchema, match="imports track.proto"):
-        parsed(text_of(file))
+        parsed_schema(text_of(file))
 
 
 def test_a_descriptor_set_gives_one_message_in_any_order_of_files() -> None:

@@ -13,7 +13,7 @@ from relevanced.daemon.worker import (
     bound_message,
     bound_of,
     container_bytes,
-    is_met,
+    is_bound_met,
     resident_bytes,
     trim_heap,
 )
@@ -30,8 +30,8 @@ def test_the_setting_goes_before_the_container(
 
 
 def test_reading_goes_on_below_95_percent_of_the_bound() -> None:
-    assert [is_met(held, 100, False) for held in (99, 100, 101)] == [False, True, True]
-    assert [is_met(held, 100, True) for held in (94, 95, 101)] == [False, True, True]
+    assert [is_bound_met(held, 100, False) for held in (99, 100, 101)] == [False, True, True]
+    assert [is_bound_met(held, 100, True) for held in (94, 95, 101)] == [False, True, True]
 
 
 @pytest.mark.parametrize(

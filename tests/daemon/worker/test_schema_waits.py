@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 from relevanced.daemon.errors import RegistryUnavailable
 from relevanced.daemon.events import LogRecord
 from relevanced.daemon.schemas import GUID, ID, SchemaId
-from relevanced.daemon.worker import MANY, SchemaWaits, names
+from relevanced.daemon.worker import MANY, SchemaWaits, schema_names
 
 AWAY = "registry https://sr:8081 does not answer"
 
@@ -28,7 +28,7 @@ def ids(*numbers: int) -> set[SchemaId]:
     ],
 )
 def test_schemas_are_named_the_first_few_of_many(schemas: set[SchemaId], text: str) -> None:
-    assert names(schemas) == text
+    assert schema_names(schemas) == text
 
 
 class Away:

@@ -1,6 +1,6 @@
 """Which topics have not had one event."""
 
-from relevanced.daemon.worker import silence_text, silent_topics, unread
+from relevanced.daemon.worker import silence_text, silent_topics, unread_reasons
 
 
 def test_a_topic_is_silent_until_its_first_event_in_any_lane() -> None:
@@ -23,9 +23,9 @@ def test_records_that_are_no_events_are_named_by_reason_with_the_command_that_lo
         {"skipped": {"clicks/not_mapped": 800, "search/no_list": 7}, "rejected": {"bad_id": 3}},
         {"skipped": {"clicks/not_mapped": 12}, "rejected": {"bad_id": 0}},
     ]
-    reasons = unread(lanes, ("clicks",))
+    reasons = unread_reasons(lanes, ("clicks",))
     assert reasons == {"not_mapped": 812, "bad_id": 3}
     text = silence_text(("clicks",), 2, reasons, ("a:9092", "b:9092"))
     assert "(not_mapped 812, bad_id 3)" in text
     assert text.endswith("relevanced doctor --kafka a:9092,b:9092 --topics clicks")
-    assert unread([{}], ("clicks",)) == {}
+    assert unread_reasons([{}], ("clicks",)) == {}
