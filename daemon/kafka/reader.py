@@ -169,8 +169,11 @@ class Reader:
             self._reopen_out_of_range(consumer, error)
         except Exception as error:
             self._exclude(consumer, suspect, fault_of(error), _described(error))
-        if emptied and (taken or self._end_seen(consumer, suspect)):
-            self._clear(suspect)
+        is_readable = emptied and (taken or self._end_seen(consumer, suspect))
+        if is_readable and self.faults.clear(suspect):
+            logger.info(
+                "partition can be read again", topic=suspect.topic, partition=suspect.partition
+            )
         return taken
 
     async def _accept(self, consumer: Any, fetched: Fetched) -> int:
@@ -266,12 +269,6 @@ class Reader:
                 offset=offset,
                 error=reason,
                 advice=ADVICE[fault],
-            )
-
-    def _clear(self, suspect: TopicPartition) -> None:
-        if self.faults.clear(suspect):
-            logger.info(
-                "partition can be read again", topic=suspect.topic, partition=suspect.partition
             )
 
     def _reopen_out_of_range(self, consumer: Any, error: OffsetOutOfRangeError) -> None:

@@ -181,16 +181,14 @@ def _kind(table: FeedbackTable, found: Evaluation, element: object) -> str | Non
     value = found.find(table.kind, element)
     text = scalar_text(value)
     if text is None:
-        if value is None and table.grade is not None:
-            return None
-        raise missing(table.kind) if value is None else _no_kind(table, value)
+        if value is not None:
+            shown = "an object" if isinstance(value, dict) else "an array"
+            rule = "must be a text or a number"
+            raise InvalidField("wrong_type", f"{table.kind.name}={shown}: {rule}")
+        if table.grade is None:
+            raise missing(table.kind)
+        return None
     return kind_text(table.kind.name, text if table.kinds is None else table.kinds[text])
-
-
-def _no_kind(table: FeedbackTable, value: object) -> InvalidField:
-    assert table.kind is not None
-    shown = "an object" if isinstance(value, dict) else "an array"
-    return InvalidField("wrong_type", f"{table.kind.name}={shown}: must be a text or a number")
 
 
 def _elements(table: FeedbackTable, found: Evaluation, element: object) -> list[object]:
@@ -216,7 +214,9 @@ def _feedback(
     if impression_id is None and table.id is not None:
         impression_id = id_of(found, table.id, event)
     if impression_id is None:
-        raise InvalidField("no_query_id", f"{_id_name(table)}: the event belongs to no search")
+        expression = table.id[0] if table.id else table.item_id
+        id_name = "id" if expression is None else expression.name
+        raise InvalidField("no_query_id", f"{id_name}: the event belongs to no search")
     value = element if table.item is None and table.items is not None else None
     if table.item is not None:
         value = found.find(table.item, element)
@@ -234,11 +234,6 @@ def _feedback(
     return Feedback(impression_id, at_ms, kind, item, rank, grade)
 
 
-def _id_name(table: FeedbackTable) -> str:
-    expression = table.id[0] if table.id else table.item_id
-    return "id" if expression is None else expression.name
-
-
 MOST_LIST_ITEMS: Final = 50_000
 """Most elements of one list."""
 _LAST: Final = 2**63
@@ -251,7 +246,10 @@ def impression_of(
     impression_id = id_of(found, table.id, element)
     if impression_id is None:
         raise missing(table.id[0])
-    shown_ms = _time(table.time, found, element, written)
+    shown_at = found.find(table.time, element)
+    if shown_at is None:
+        raise missing(table.time)
+    shown_ms = time_ms(shown_at, table.time.name, written)
     first_rank = _first_rank(table, found, element)
     elements = _in_rank_order(table, found, _list_elements(table, found, element))
     shown = elements[: max(0, limits.depth - first_rank + 1)]
@@ -272,13 +270,6 @@ def impression_of(
         query=_query(table.query, found, element, dropped) if limits.queries else None,
     )
     return Trimmed(impression, tuple(dropped)) if dropped else impression
-
-
-def _time(time: Expression, found: Evaluation, element: object, written: TimeFormat) -> int:
-    value = found.find(time, element)
-    if value is None:
-        raise missing(time)
-    return time_ms(value, time.name, written)
 
 
 def _list_elements(table: ImpressionTable, found: Evaluation, element: object) -> list[object]:
