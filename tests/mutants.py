@@ -126,8 +126,8 @@ OF_THE_JOIN: Final = (
     ),
     Mutant(
         "join: feedback at the depth is beyond it",
-        'return "beyond_depth" if feedback.rank is not None and feedback.rank > depth else',
-        'return "beyond_depth" if feedback.rank is not None and feedback.rank >= depth else',
+        "elif feedback.rank is not None and feedback.rank > lane.plan.depth:",
+        "elif feedback.rank is not None and feedback.rank >= lane.plan.depth:",
         RULES,
     ),
     Mutant(

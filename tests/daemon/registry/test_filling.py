@@ -241,7 +241,7 @@ async def test_protobuf_of_a_registry_is_read_with_its_imports() -> None:
         assert wanted == ids(number)
         await filler.fetch(wanted)
         await filler.close()
-    body = Bodies(framing, book).of(value)
+    body = Bodies(framing, book).body(value)
     assert body.value == {"items": [{"id": "d1"}, {"id": "d2"}]} and body.message == "s.Shown"
 
 
