@@ -1,6 +1,8 @@
 """Which topic-partitions this process reads, how far, and what keeps it from reading one.
 
-The rules here know no client and no clock.
+A lane is partition number p of every input topic, and is read only where all of these
+topic-partitions are assigned: an impression and its feedback meet there. The rules keep no client
+and no clock: both are given.
 """
 
 import math

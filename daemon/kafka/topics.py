@@ -276,7 +276,8 @@ async def sampled_records(
     settings: KafkaSettings, since_ms: int, max_bytes: int
 ) -> AsyncIterator[Sequence[Record]]:
     """The records of all partitions whose Kafka timestamps are `since_ms` or later, up to those of
-    now, in portions, until their values have so many bytes. Raises Unavailable."""
+    now, in portions, until their values have so many bytes. Without a consumer group: nothing is
+    committed. Raises Unavailable."""
     aiokafka_patches.install()
     consumer = AIOKafkaConsumer(**(consumer_arguments(settings) | {"group_id": None}))
     try:
