@@ -101,7 +101,7 @@ COUNT_COLUMNS: Final = (
 )
 """The first columns of a row; (scored, sum, squares) of each metric follow them. The last two are
 the sums of the lengths of the lists (up to `Plan.depth`) and of their squares."""
-BY_CLICKS: Final = "clicks"
+BY_FEEDBACK: Final = "feedback"
 BY_JUDGEMENTS: Final = "judgements"
 """Names of measures: each has rows of its own, from the lane to the page."""
 METRIC_COLUMNS: Final = ("scored", "sum", "squares")

@@ -86,6 +86,7 @@ from .timeline import (
     sides,
     threshold,
 )
+from .urgency import URGENCIES, ToldChange, Urgency, open_changes, without_leftovers
 from .weeks import (
     ENDS,
     HOUR,
@@ -172,6 +173,8 @@ __all__ = (
     "of_group",
     "Onsets",
     "onsets",
+    "open_changes",
+    "ToldChange",
     "ordered",
     "Pattern",
     "pattern_of",
@@ -200,6 +203,8 @@ __all__ = (
     "three_hours",
     "threshold",
     "UNKNOWN",
+    "URGENCIES",
+    "Urgency",
     "used",
     "WEEK",
     "weeks",
@@ -207,4 +212,5 @@ __all__ = (
     "WeeksCompared",
     "WeekSides",
     "without_falls",
+    "without_leftovers",
 )

@@ -66,6 +66,8 @@ class Story:
     also: tuple[Moved, ...] = ()
     shares: tuple[Moved, ...] = ()
     """What is low, by any metric, because it shares traffic with the segments that are named."""
+    fell: tuple[Series, ...] = ()
+    """The series of all falls that it tells."""
     judged_shares: tuple[float | None, float | None] | None = None
     """Of a judged score: how much of the first places was judged before and is now."""
 

@@ -15,13 +15,17 @@ from relevanced.metrics import Floats, Integers
 
 from .levels import Onsets
 from .recovery import Falls, recovered
-from .timeline import HOUR_MS, ScoreNoise, ScoreTimeline
+from .timeline import HOUR_MS, MINUTE_MS, ScoreNoise, ScoreTimeline
 
 MIXED: Final = "mixed"
 """Instead of the name of a file: lanes grade by different ones."""
 Series: TypeAlias = tuple[str, str, str]
 """(grouping, segment, metric)."""
 
+AT_ONCE_MS: Final = 10 * MINUTE_MS
+"""Falls whose intervals are no further apart are one fault."""
+LOW_Z: Final = -4.0
+"""A segment is called diluted, or to have fallen too, from here on."""
 REOPENS_MS: Final = 24 * HOUR_MS
 """A score that falls again so soon after its recovery had not recovered."""
 KEPT_MS: Final = 14 * 24 * HOUR_MS

@@ -14,19 +14,15 @@ from relevanced.metrics import Floats
 from . import patterns
 from .evidence import Counts, Noise as EvidenceNoise, Side, evidence, largest_mix_share, side_of
 from .incidents import ALL, MeasuredChange, Moved, Story
-from .ledger import Fall, Look, Series
+from .ledger import AT_ONCE_MS, LOW_Z, Fall, Look, Series
 from .levels import JudgedBins, ScoreLevel, level, loss, within
 from .patterns import Explanation, Pattern, pattern_of
 from .recovery import before_from
 from .settings import ChangeSettings, family, pair
-from .timeline import HOUR_MS, MINUTE_MS
+from .timeline import HOUR_MS
 
-AT_ONCE_MS: Final = 10 * MINUTE_MS
-"""Falls whose intervals are no further apart are one fault."""
 LATELY_MS: Final = 24 * HOUR_MS
 """The level now is that since the onset, at most so long."""
-LOW_Z: Final = -4.0
-"""A segment is called diluted, or to have fallen too, from here on."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,6 +134,7 @@ class _Fault:
             pattern=self._pattern(grouping, segments),
             also=tuple(moved for moved, is_own in others if is_own),
             shares=tuple(moved for moved, is_own in others if not is_own),
+            fell=tuple(each.series for each in self.falls),
             judged_shares=self._judged_shares(grouping, segments),
         )
 

@@ -69,6 +69,7 @@ from .measures import (
     measures_of,
     rows_plan,
 )
+from .open_changes import open_change_samples
 from .publisher import (
     TAKEN_OVER,
     Condition,
@@ -130,6 +131,7 @@ __all__ = (
     "MOST_NEW",
     "of_reading",
     "outages",
+    "open_change_samples",
     "packed",
     "packed_markers",
     "PastReads",

@@ -34,9 +34,11 @@ from ..changes import (
     compare,
     groups,
     onsets,
+    open_changes,
     sides,
     threshold,
     without_falls,
+    without_leftovers,
 )
 from ..panes import pane_start
 from ..plan import Plan
@@ -142,13 +144,16 @@ class ChangeDetector:
         self.falls = advanced(self.falls, look, called_now)
         counts = self._timelines.counts
         day_ago = end_ms - 24 * self._plan.hour_ms
+        lasting = without_leftovers(self.falls, whole)
+        open_now = Scene(look, counts, self._change_settings, basis.judged).stories(lasting)
         return Detection(
             segments,
             tuple(found),
             noticeable,
             begin_ms if self._plan.history_hours else None,
             end_ms,
-            Scene(look, counts, self._change_settings, basis.judged).stories(self.falls),
+            open_now,
+            open_changes(open_now, self._change_settings, end_ms, self._last.told),
             Scene(whole, counts, self._change_settings, basis.judged).ended(self.falls, day_ago),
         )
 

@@ -41,6 +41,7 @@ from .measures import (
     expected,
     over_periods,
 )
+from .open_changes import BOUNDS
 from .sample_series import (
     Bodies,
     Sample,
@@ -332,8 +333,6 @@ def _add_time(bodies: Bodies, family: Family, tail: str, time_ms: int | None) ->
         add_lines(bodies, family, [f"{family.name}{tail}{time_ms / 1000!r}\n"])
 
 
-BOUNDS: Final = ("earliest", "likely", "latest")
-"""Values of the label `bound` of an onset."""
 MARKERS_WITHIN_MS: Final = 86_400_000
 MARKERS_OF_KIND: Final = 5
 """Each text is a series of its own, so only the latest few of the last day are served."""

@@ -17,10 +17,10 @@ import numpy as np
 
 from relevanced.metrics import Floats, Integers
 
-from ..changes import Onsets, Story
+from ..changes import Onsets, Story, ToldChange
 from ..lane import JUDGED_COUNT_COLUMNS, Rows
 from ..panes import pane_start
-from ..plan import BY_CLICKS, BY_JUDGEMENTS, COUNT_COLUMNS, Plan
+from ..plan import BY_FEEDBACK, BY_JUDGEMENTS, COUNT_COLUMNS, Plan
 from ..telemetry import FAMILIES, Family
 from ..views import (
     GradingFiles,
@@ -126,7 +126,7 @@ class Measure:
 
 def clicks_measure(plan: Plan) -> Measure:
     """The scores by feedback."""
-    return Measure(BY_CLICKS, plan, _CLICKS, _lengths)
+    return Measure(BY_FEEDBACK, plan, _CLICKS, _lengths)
 
 
 def judged_measure(plan: Plan) -> Measure:
@@ -212,6 +212,8 @@ class Detection:
     open: tuple[Story, ...] = ()
     """Falls that have not recovered, the clearest first; those that have lasted for more than a
     week last."""
+    told: tuple[ToldChange, ...] = ()
+    """The open changes as alerts tell them."""
     closed: tuple[Story, ...] = ()
     """Those of the last day that have, the latest first."""
 

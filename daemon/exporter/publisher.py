@@ -49,6 +49,7 @@ from . import exposition, sample_series
 from .exposition import Chunks, Exposition
 from .first_sights import CatchUpProgress, FirstSights
 from .measures import MeasureScores, measures_of
+from .open_changes import open_change_samples
 from .scorer import Scorer, no_bins
 from .timelines import Measuring
 
@@ -351,6 +352,11 @@ class Publisher:
         graded = () if reading.judged is None else reading.judged.files
         samples = (
             *sample_series.file_samples(graded, classes),
+            *(
+                sample
+                for scores in reading.scores
+                for sample in open_change_samples(scores.measure.name, scores.changes, self._plan)
+            ),
             *exposition.marker_samples(reading.markers, whole.as_of_ms),
         )
         return exposition.joined(*found, exposition.render_changes(samples))

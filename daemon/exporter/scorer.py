@@ -27,7 +27,7 @@ from ..changes import (
     superseded,
 )
 from ..panes import pane_start
-from ..plan import BY_CLICKS, Plan
+from ..plan import BY_FEEDBACK, Plan
 from ..storage import StoredPast
 from ..views import (
     ALWAYS,
@@ -92,7 +92,7 @@ class Scorer:
         """The scores of these lanes, whose clicks sum to `whole`, of the segments of `gauges`; not
         yet what fell. `past` are hours that were filled. Raises Damaged and OverflowError."""
         self._views = views
-        if self.measure.name == BY_CLICKS:
+        if self.measure.name == BY_FEEDBACK:
             self._scores = self._compared(_of_clicks(self.measure, views, whole, gauges), past)
             return self._scores
         scores = _of_others(self.measure, views, whole, gauges, self._scores)

@@ -28,7 +28,7 @@ from ..events import Rejected, Skipped
 from ..experiments import Experiments
 from ..judgements import DatedFiles, QueryClasses
 from ..plan import (
-    BY_CLICKS,
+    BY_FEEDBACK,
     BY_JUDGEMENTS,
     COUNT_COLUMNS,
     METRIC_COLUMNS,
@@ -215,7 +215,7 @@ class Lane(RowSet):
     def row_sets(self) -> Mapping[str, RowSet]:
         """The rows of every measure, by its name."""
         graded = {} if self.judged is None else {BY_JUDGEMENTS: self.judged}
-        return {BY_CLICKS: self, **graded}
+        return {BY_FEEDBACK: self, **graded}
 
     @property
     def has_lost_hours(self) -> bool:

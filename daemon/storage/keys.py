@@ -46,7 +46,7 @@ from numpy.typing import NDArray
 
 from ..lane import PAGE_ROWS, Rows
 from ..panes import PaneKey, Timing
-from ..plan import BY_CLICKS, BY_JUDGEMENTS
+from ..plan import BY_FEEDBACK, BY_JUDGEMENTS
 
 ADMITTED_KEY: Final = "admitted"
 EXPERIMENTS_PREFIX: Final = "experiment:"
@@ -94,7 +94,7 @@ class RowKeys:
 
 CLICKS: Final = RowKeys("rows:", "hours:")
 JUDGED: Final = RowKeys("judged:", "judged:hours:")
-ROW_KEYS: Final[Mapping[str, RowKeys]] = {BY_CLICKS: CLICKS, BY_JUDGEMENTS: JUDGED}
+ROW_KEYS: Final[Mapping[str, RowKeys]] = {BY_FEEDBACK: CLICKS, BY_JUDGEMENTS: JUDGED}
 """Of every row set, by the name of its measure, as `Lane.row_sets`."""
 
 

@@ -28,7 +28,7 @@ from ..errors import Damaged
 from ..experiments import Tallies
 from ..lane import Pages, Rows, final_before_ms, kept_from
 from ..panes import PaneKey
-from ..plan import BY_CLICKS, BY_JUDGEMENTS, Plan
+from ..plan import BY_FEEDBACK, BY_JUDGEMENTS, Plan
 from ..storage import (
     EXPERIMENTS_PREFIX,
     LAYOUTS_KEY,
@@ -150,7 +150,7 @@ class Mirror:
     """The ended days of experiments, by key, packed as they are stored: few are ever asked for."""
 
     def __post_init__(self) -> None:
-        self.rows = RowsMirror(self.lane, self.plan, BY_CLICKS)
+        self.rows = RowsMirror(self.lane, self.plan, BY_FEEDBACK)
         self.judged = JudgedMirror(self.lane, self.plan)
 
     @property

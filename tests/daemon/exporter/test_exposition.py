@@ -11,7 +11,18 @@ from msgspec import structs
 from prometheus_client.metrics_core import Metric as SeriesFamily
 from prometheus_client.samples import Sample
 
-from relevanced.daemon.changes import Marker, MarkerReach, Onsets
+from relevanced.daemon.changes import (
+    Explanation,
+    Fall,
+    FallOnset,
+    Marker,
+    MarkerReach,
+    MeasuredChange,
+    Moved,
+    Onsets,
+    Story,
+    ToldChange,
+)
 from relevanced.daemon.events import DROP_REASONS, REJECTION_REASONS, SKIP_REASONS
 from relevanced.daemon.exporter import (
     FAMILY_OF_COUNT,
@@ -24,6 +35,7 @@ from relevanced.daemon.exporter import (
     joined,
     label_names,
     marker_samples,
+    open_change_samples,
     render_changes,
     render_design_effect,
 )
@@ -305,6 +317,8 @@ def test_series_are_those_of_the_table(parse: Parse) -> None:
     families += parse(exposed(views, PLAN, found_of(partly_defined(0.6, 0.7))))
     families += parse(render_design_effect(1.5, 1.4))
     families += parse(render_changes(change_samples(fallen(), PLAN)))
+    told = Detection(told=(open_change(),))
+    families += parse(render_changes(open_change_samples("feedback", told, PLAN)))
     families += parse(exposed([with_new_metrics(lane_view(shown))], PLAN))
     families += parse(exposed([replace(lane_view(shown), queries=TABLES)], PLAN))
     marker = Marker("m", NOW_MS, "release", 'the "8th"', scope=MarkerReach(None, "country", "DE"))
@@ -324,6 +338,17 @@ def fallen() -> Detection:
     found = FoundChanges("hour", np.array([0]), np.array([0.2]), np.array([-9.0]), Onsets(*times))
     least = np.array([0.05, np.inf, np.inf])
     return Detection((("all", "all"),), (found,), {"hour": least}, NOW_MS)
+
+
+def open_change() -> ToldChange:
+    """A change of one country, which explains that of the whole."""
+    series, onset = ("country", "DE", "P@1"), FallOnset(NOW_MS, NOW_MS - 1.0, NOW_MS + 1.0, True)
+    sides = (MeasuredChange(mean, 0.01, 100) for mean in (0.5, 0.3))
+    moved = Moved(series, *sides, 0.02, (100, 100))
+    fall = Fall(series, NOW_MS, onset, ("hour",), NOW_MS, NOW_MS)
+    carried = Explanation("country", ("DE",), 0.9, -0.2, 0.0, -0.2, 0.5)
+    story = Story(fall, ("DE",), moved, False, -10.0, ("hour",), NOW_MS, carried)
+    return ToldChange(series, "page", "hour", moved, onset, story, NOW_MS)
 
 
 def test_what_is_unknown_of_a_change_is_absent(parse: Parse) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from relevanced.daemon.changes import Kind, Marker, MarkerReach
 from relevanced.daemon.exporter import Publisher, Reading, packed, restored
@@ -171,3 +172,34 @@ def test_a_marker_at_the_onset_is_told(
     assert (found.headline.tone, found.open[0].state) == (tone, state)
     assert found.headline.text == found.open[0].text and found.open[0].text.endswith(text)
     assert [marker.id for marker in found.open[0].markers] == ["m"] * (segment == "DE")
+
+
+def test_what_is_open_is_served_as_alerts_compare_it() -> None:
+    site = Site(NOW_MS - 4 * HOUR_MS, NOW_MS - 75 * MINUTE_MS, 0.65, PER_MINUTE)
+    as_of_ms = NOW_MS + SETTLED_MS
+    published = Publisher(PLAN).publish([site.lane(as_of_ms)], as_of_ms)
+    served = {
+        sample.name.removeprefix("relevanced_change_open"): sample
+        for family in text_string_to_metric_families(b"".join(published.text.plain).decode())
+        for sample in family.samples
+        if sample.name.startswith("relevanced_change_open")
+    }
+    change = served[""].labels
+    assert (change["segment"], change["country"], change["metric"]) == ("DE", "DE", "RR@10")
+    assert (change["urgency"], change["against"], change["measure"]) == ("page", "hour", "feedback")
+    assert served["_loss_ratio"].value == pytest.approx(0.65, abs=0.04)
+    assert served["_info"].labels["named"] == "country DE"
+    assert set(served) == {
+        *("", "_since_timestamp_seconds", "_score", "_loss_ratio", "_z", "_scored_impressions"),
+        *("_carried_ratio", "_info"),
+    }
+
+
+def test_hours_after_a_repair_nobody_is_told_of_what_fell_with_it() -> None:
+    break_ms, over_ms = NOW_MS - 400 * MINUTE_MS, NOW_MS - 120 * MINUTE_MS
+    site, publisher = Recovering(NOW_MS - 12 * HOUR_MS, break_ms, over_ms, 0.3), Publisher(PLAN)
+    told = {}
+    for minutes in (-410, -300, -125, -60, 0):
+        read = reading(site, NOW_MS + minutes * MINUTE_MS, publisher)
+        told[minutes] = [(each.series[1], each.urgency) for each in read.judged.told]
+    assert told == {-410: [], -300: [("DE", "page")], -125: [("DE", "page")], -60: [], 0: []}

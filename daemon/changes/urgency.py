@@ -1,0 +1,184 @@
+"""Which changes are open, under which name, and how urgent each is: what alert rules compare with
+1. Pure.
+
+A fall is left over where a deeper one of the same time has recovered and the score is not low since
+then: it shares the fate of that one, although it has not proved its own recovery yet.
+
+A change pages where the whole fell by a metric that falls when search loses its relevant items, or
+by any judged one, or by any far enough. Else it is a ticket. Each fault is told once, by the
+segments that carry it, under a name that stays.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+import numpy as np
+
+from .incidents import ALL, Moved, Story
+from .ledger import AT_ONCE_MS, LOW_Z, Fall, FallOnset, Look, Series
+from .levels import Loss, level, loss, within
+from .recovery import before_from
+from .settings import ChangeSettings, family
+from .timeline import HOUR_MS
+
+Urgency: TypeAlias = Literal["page", "ticket", "none"]
+URGENCIES: Final[tuple[Urgency, ...]] = ("page", "ticket", "none")
+"""Most urgent first; of `none` nobody is told."""
+LATELY_MS: Final = 48 * HOUR_MS
+"""Only recoveries of so long ago decide what is left over: a fall is open a day longer at most."""
+NAMED_AFTER_MS: Final = HOUR_MS
+"""A ticket may get a better name so long: segments are called one after the other."""
+AGAINST: Final = ("weeks", "day", "hour")
+"""What a score is compared with, the surest first."""
+
+
+@dataclass(frozen=True)
+class ToldChange:
+    """One change of one segment, as it is told."""
+
+    series: Series
+    urgency: Urgency
+    against: str
+    moved: Moved
+    """The score of the series before and now."""
+    onset: FallOnset
+    story: Story
+    told_ms: int
+    """End of what had settled when it was told under this name first."""
+
+    @property
+    def loss_ratio(self) -> float | None:
+        """What is lost, as a share of what was before."""
+        ratio = self.moved.change_ratio
+        return None if ratio is None else abs(ratio)
+
+    @property
+    def z(self) -> float | None:
+        """The same in standard errors, negative."""
+        before, now, error = self.moved.before.mean, self.moved.now.mean, self.moved.error
+        return None if before is None or now is None or not error else -abs(now - before) / error
+
+    @property
+    def pattern(self) -> str:
+        """The name of what it looks like; empty where that is too small to say."""
+        return "" if self.story.pattern is None else self.story.pattern.name
+
+
+def without_leftovers(falls: Sequence[Fall], look: Look) -> tuple[Fall, ...]:
+    """The falls without those that are open but left over from a change that has recovered."""
+    at = {series: index for index, series in enumerate(look.series)}
+    open_now = [fall for fall in falls if fall.ended_ms is None and fall.series in at]
+    since_ms = look.end_ms - LATELY_MS
+    over = [f for f in falls if (f.recovered_ms or -np.inf) >= since_ms and f.series in at]
+    left: set[int] = set()
+    for recovered in over:
+        same_time = [f for f in open_now if id(f) not in left and _meet(f, recovered)]
+        if same_time:
+            rows = np.array([at[f.series] for f in (recovered, *same_time)], np.int64)
+            is_left = _shares_fate(recovered, rows, look)
+            left |= {id(f) for f, share in zip(same_time, is_left, strict=True) if share}
+    return tuple(fall for fall in falls if id(fall) not in left)
+
+
+def _meet(fall: Fall, recovered: Fall) -> bool:
+    """Whether a fall may have begun with, or inside, a change that has recovered."""
+    assert recovered.recovered_ms is not None
+    earliest, latest = fall.onset.earliest, fall.onset.latest
+    if fall.low_since_ms != fall.onset.likely:
+        earliest = latest = fall.low_since_ms
+    begin = recovered.onset.earliest or recovered.onset.likely
+    after = latest >= begin - AT_ONCE_MS
+    return after and (earliest is None or earliest <= recovered.recovered_ms)
+
+
+def _shares_fate(recovered: Fall, rows: "np.typing.NDArray[np.int64]", look: Look) -> list[bool]:
+    """Whether each series but the first, which has recovered, is shallower than that and not low
+    since."""
+    instant_ms, end_ms = float(recovered.recovered_ms or 0.0), float(look.end_ms)
+    onset_ms = recovered.onset.likely
+    behind_ms = instant_ms + AT_ONCE_MS
+    if behind_ms >= end_ms:
+        return [False] * (len(rows) - 1)
+    begin_ms = float(before_from(np.array(onset_ms), int(instant_ms)))
+    timeline, noise, directions = look.timeline.of(rows), look.noise.of(rows), look.directions[rows]
+
+    def lost(from_ms: float, until_ms: float) -> Loss:
+        spans = [(begin_ms, onset_ms), (from_ms, until_ms)]
+        shares = [within(timeline, np.array([begin]), np.array([end])) for begin, end in spans]
+        before, now = (level(timeline, share) for share in shares)
+        return loss(before, now, directions, noise)
+
+    depth = lost(recovered.low_since_ms, instant_ms).z
+    with np.errstate(invalid="ignore"):
+        left = (depth[1:] >= depth[0]) & (lost(behind_ms, end_ms).z[1:] >= LOW_Z)
+    return [bool(each) for each in left]
+
+
+def open_changes(
+    stories: Iterable[Story],
+    change_settings: ChangeSettings,
+    end_ms: int,
+    before: Sequence[ToldChange] = (),
+) -> tuple[ToldChange, ...]:
+    """The open changes, a segment once each. `before` are those of the last look: their names stay
+    while they hold."""
+    told: dict[tuple[str, str], ToldChange] = {}
+    for story in stories:
+        for change in _told(story, change_settings, end_ms, before):
+            told.setdefault(change.series[:2], change)
+    return tuple(told.values())
+
+
+def _told(
+    story: Story, change_settings: ChangeSettings, end_ms: int, before: Sequence[ToldChange]
+) -> Iterator[ToldChange]:
+    moved = {each.series: each for each in (*story.shares, *story.also, story.own)}
+    urgency = _urgency(story, moved, change_settings, end_ms)
+    shown = story.fall.series
+    known = {change.series: change for change in before if change.series in moved}
+    kept = (c for c in known.values() if c.series in story.fell and _keeps(c, urgency, end_ms))
+    of_segment = (c.series for c in known.values() if c.series[:2] == shown[:2])
+    named = next((c.series for c in kept), None) or next(of_segment, shown)
+    yield _change(story, moved[named], urgency, end_ms, known.get(named))
+    for segment in story.segments:
+        other = (shown[0], segment, named[2])
+        if named[0] == shown[0] and other != named and other in moved:
+            less: Urgency = "none" if urgency == "none" else "ticket"
+            yield _change(story, moved[other], less, end_ms, known.get(other))
+
+
+def _keeps(change: ToldChange, urgency: Urgency, end_ms: int) -> bool:
+    """Whether a change that was told as this is named as before."""
+    is_settled = urgency == "page" or end_ms - change.told_ms >= NAMED_AFTER_MS
+    return change.urgency == urgency and is_settled
+
+
+def _change(
+    story: Story, moved: Moved, urgency: Urgency, end_ms: int, before: ToldChange | None
+) -> ToldChange:
+    against = next((lane for lane in AGAINST if lane in story.lanes), AGAINST[-1])
+    told_ms = end_ms if before is None else before.told_ms
+    return ToldChange(moved.series, urgency, against, moved, story.fall.onset, story, told_ms)
+
+
+def _urgency(
+    story: Story, moved: dict[Series, Moved], change_settings: ChangeSettings, end_ms: int
+) -> Urgency:
+    if story.z is None:
+        return "none"
+    if story.fall.is_standing(end_ms):
+        return "ticket"
+    of_whole = [series for series in story.fell if series[:2] == ALL]
+    is_judged = story.fall.graded is not None
+    pages = any(
+        is_judged
+        or family(series[2]) < 2
+        or (series in moved and _lost(moved[series]) > change_settings.far_below_ratio)
+        for series in of_whole
+    )
+    return "page" if pages else "ticket"
+
+
+def _lost(moved: Moved) -> float:
+    return abs(moved.change_ratio or 0.0)
