@@ -71,8 +71,8 @@ RULES: Final = (
     Rule(24, 4.0, 0.02),
     Rule(24, 3.7, 0.02, 0.01),
 )
-"""Of RelevancedScoreFarBelowUsual, -Dropped (the window that finds a lasting fall first) and
--Sinking."""
+"""Of the conditions `far_below`, `dropped` (the window that finds a lasting fall first) and
+`sinking`."""
 
 
 def by_scan(sides: Sides, series: int) -> Floats:

@@ -1,7 +1,7 @@
 """What a drop looks like: the one table of patterns, with the conditions on the evidence. Pure.
 
-`python -m deploy.prometheus` makes the recording rules of it and the runbook's table;
-`pattern_of` decides by it here. `evidence.py` has the numbers.
+`pattern_of` decides by it, and `python -m deploy.prometheus` makes the runbook's table of it;
+`evidence.py` has the numbers.
 
 Which segments carry a change of the whole: the exact decomposition, and what it explains.
 

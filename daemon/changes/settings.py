@@ -6,7 +6,7 @@ The thresholds of z are not among them: see `thresholds`.
 The z-scores beyond which a score is called worse.
 
 They are no settings: the tables of false alarms and detection times in deploy/runbook.md were
-measured with them, and the rules in deploy/prometheus/rules/quality.yml state the same numbers.
+measured with them.
 
 Which metrics tell a change, and which tell what it looks like.
 """

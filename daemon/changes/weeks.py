@@ -1,9 +1,7 @@
 """The lanes `weeks` and `day`: the last hours against the same hours of earlier weeks, or of the
 last days while no week is known.
 
-Pure; the same arithmetic and conditions as the rules in deploy/prometheus/rules (changes.yml and
-quality.yml), which a test compares with this. All arrays broadcast; NaN is undefined, and nothing
-is called there.
+Pure. All arrays broadcast; NaN is undefined, and nothing is called there.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,7 +25,7 @@ DAY: Final = "24h"
 EVERY_MIN: Final = 5
 """Minutes between two ends at which a condition has to hold."""
 ENDS: Final = 4
-"""Ends at which `dropped` and `sinking` have to hold: now, and 5, 10 and 15 minutes ago (`for`)."""
+"""Ends at which `dropped` and `sinking` have to hold: now, and 5, 10 and 15 minutes ago."""
 FAR_BELOW_ENDS: Final = 2
 
 
@@ -140,8 +138,7 @@ def three_hours(hours: Sequence[WeekSides]) -> WeekSides:
 
 
 def weeks_called(windows: Mapping[str, WeeksCompared], change_settings: ChangeSettings) -> Called:
-    """The conditions of RelevancedScoreDropped, RelevancedScoreSinking and
-    RelevancedScoreFarBelowUsual at one end of the windows 1h, 3h, 6h and 24h."""
+    """The conditions at one end of the windows 1h, 3h, 6h and 24h."""
     hour, three, six, day = (windows[name] for name in (HOUR, THREE_HOURS, SIX_HOURS, DAY))
     return Called(
         dropped=_notable(hour, change_settings)
@@ -192,8 +189,7 @@ def _sinks(day: WeeksCompared) -> Flags:
 
 
 def sustained(at_ends: Sequence[Called]) -> Called:
-    """The verdict: conditions that hold at every end, the newest first, as `for` of the alerts
-    demands. Needs `ENDS` ends."""
+    """The verdict: conditions that hold at every end, the newest first. Needs `ENDS` ends."""
     return Called(
         dropped=np.logical_and.reduce([end.dropped for end in at_ends[:ENDS]]),
         sinking=np.logical_and.reduce([end.sinking for end in at_ends[:ENDS]]),

@@ -2,11 +2,10 @@
 
 A period that begins or ends within an hour takes the same share of that hour's rows.
 
-What the lanes `weeks` and `day` call: the conditions of the alert rules, with the time for which
-they have to hold.
+What the lanes `weeks` and `day` call: their conditions, with the time for which they have to hold.
 
 Pure apart from the ends that it remembers: a process that has just started calls nothing by these
-lanes for a quarter of an hour, as the alerts.
+lanes for a quarter of an hour.
 """
 
 from collections.abc import Mapping, Sequence

@@ -214,7 +214,7 @@ class ChangeDetector:
         error = np.hypot(sides.stderr, sides.baseline_stderr) / base
         found = by_earlier(hours, error, periods, unit, noise)
         if hours == 1:
-            # The rules combine three windows of 1h into one of 3h.
+            # Three windows of 1h make one of 3h.
             three = by_earlier(3, error / np.sqrt(3), periods, unit, noise)
             found = np.minimum(found, three)
         return z, np.where(np.isnan(found), np.inf, found)

@@ -4,12 +4,11 @@ shares of the traffic."""
 from grafana_foundation_sdk.builders import table, timeseries
 
 from deploy.grafana.parts import lines, rows
-from deploy.grafana.promql import IN_GROUPING, METRIC, WINDOW, recorded
+from deploy.grafana.promql import IN_GROUPING, METRIC, WINDOW, top
 
-_HERE = (METRIC, IN_GROUPING, WINDOW)
 EXACT = (
     "Over all segments of the grouping the two parts add up exactly to the change of the whole"
-    " score, in its own unit. The recording rules make them, for the windows 1h, 6h and 24h."
+    " score, in its own unit; known for the windows 1h, 6h and 24h."
 )
 
 
@@ -26,8 +25,8 @@ def _sums() -> timeseries.Panel:
         f" nothing is wrong with the ranking. {EXACT}",
         "none",
         {
-            "within segments": _part("change_within:sum", "grouping"),
-            "from shares of traffic": _part("change_mix:sum", "grouping"),
+            "within segments": f"sum({_part('within')})",
+            "from shares of traffic": f"sum({_part('mix')})",
         },
     ).span(24)
 
@@ -37,13 +36,28 @@ def _by_segment() -> table.Panel:
         "Which segments carry the change",
         f"The segment that pulls the whole down most comes first. {EXACT}",
         {
-            "Within": ("none", _part("change_within", "segment")),
-            "From its share": ("none", _part("change_mix", "segment")),
+            "Within": ("none", _part("within")),
+            "From its share": ("none", _part("mix")),
         },
         {"segment": "Segment"},
         "Within",
     )
 
 
-def _part(name: str, by: str) -> str:
-    return f"max by ({by}) ({recorded(f'score:{name}', *_HERE)})"
+def _part(part: str) -> str:
+    """The part of each segment."""
+    recent, usual = (_of(side, "score") for side in ("recent", "baseline"))
+    share, share_before = (
+        f"({_of(side, 'scored_impressions')} / scalar(sum({_of(side, 'scored_impressions')})))"
+        for side in ("recent", "baseline")
+    )
+    now, before = f"({recent} or {usual})", f"({usual} or {recent})"
+    share = f"({share} or {share_before} * 0)"
+    share_before = f"({share_before} or {share} * 0)"
+    if part == "within":
+        return f"({share} + {share_before}) / 2 * ({now} - {before})"
+    return f"({share} - {share_before}) * ({now} + {before}) / 2"
+
+
+def _of(side: str, what: str) -> str:
+    return top("segment", f"{side}_{what}", METRIC, IN_GROUPING, WINDOW)

@@ -1,4 +1,4 @@
-"""The part of the runbook that describes patterns, made of the same table as the rules."""
+"""The part of the runbook that describes patterns, made of the one table."""
 
 from pathlib import Path
 from typing import Final

@@ -6,19 +6,16 @@ make bench-alerts ARGS="--series-weeks 2000 --trials 50 --seed 7"
 
 import argparse
 import secrets
-import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tests.bench import alert_start
 from tests.bench.poisson import per_thousand
 from tests.deploy.alert_power import Detection, detection_of_a_drop
-from tests.deploy.alert_proof import firing_by_alert, first_firing_hours
+from tests.deploy.alert_proof import firing, first_firing_hours
 from tests.deploy.alert_screen import (
     LEAD_HOURS,
     episodes_of_days,
@@ -68,12 +65,7 @@ CASES: Final = (
 )
 
 
-def any_of(firing: Mapping[str, NDArray[np.bool_]]) -> NDArray[np.bool_]:
-    union: NDArray[np.bool_] = np.logical_or.reduce(list(firing.values()))
-    return union
-
-
-def false_alarms(case: Case, series_weeks: int, rng: np.random.Generator, at: Path) -> str:
+def false_alarms(case: Case, series_weeks: int, rng: np.random.Generator) -> str:
     """Cells of a row: false alarms per 1,000 series-weeks with their 95 % interval,
     series-weeks."""
     days = []
@@ -82,18 +74,16 @@ def false_alarms(case: Case, series_weeks: int, rng: np.random.Generator, at: Pa
         gauges = simulate(case.traffic, CHUNK, WEEKS * 7 * 24 + LEAD_HOURS, rng)
         days.append(suspicious_days(judged_with(gauges, case.measured)))
         weeks += CHUNK * WEEKS
-    count = episodes_of_days(any_of(firing_by_alert(at, together(days))))
+    count = episodes_of_days(firing(together(days)))
     return f"{per_thousand(count, weeks)} | {weeks:,}"
 
 
-def detection(
-    traffic: Traffic, drop: float, trials: int, rng: np.random.Generator, at: Path
-) -> str:
+def detection(traffic: Traffic, drop: float, trials: int, rng: np.random.Generator) -> str:
     """Cells of a row: shares of the drops detected within 4 and 24 hours, and hours until 50 % and
     95 % are detected."""
     hours = DROP_AT_HOUR + HOURS_AFTER
     gauges = simulate(traffic, trials, hours, rng, drop=drop, drop_at_hour=DROP_AT_HOUR)
-    after = first_firing_hours(any_of(firing_by_alert(at, gauges)), DROP_AT_HOUR)
+    after = first_firing_hours(firing(gauges), DROP_AT_HOUR)
     half, most = (
         f"{value:.1f}" if np.isfinite(value) else f"> {HOURS_AFTER}"
         for value in np.quantile(after, (0.5, 0.95), method="higher")
@@ -148,28 +138,26 @@ def main() -> None:
     first_weeks(options.start_series, options.trials, rng)
     if not options.series_weeks:
         return
-    with tempfile.TemporaryDirectory() as directory:
-        at = Path(directory) / "prometheus"
-        print(
-            "| start of the drop, relative to the quietest hour | scored in three hours"
-            " | size of 10 % | alert fires at | chance |"
-        )
-        print("|---|---|---|---|---|", *chances(), sep="\n")
-        print("\n| scored impressions | false alarms per 1,000 series-weeks (95 %) | simulated |")
-        print("|---|---|---|")
-        for case in CASES:
-            weeks = int(options.series_weeks * case.share)
-            counted = false_alarms(case, weeks, rng, at)
-            print(f"| {case.name} | {counted} |", flush=True)
-        print(
-            "\n| scored impressions | drop | within 4 h | within 24 h"
-            " | half after (h) | 95 % after (h) |"
-        )
-        print("|---|---|---|---|---|---|")
-        for case in CASES:
-            for drop in case.drops:
-                found = detection(case.traffic, drop, options.trials, rng, at)
-                print(f"| {case.name} | −{drop:.0%} | {found} |", flush=True)
+    print(
+        "| start of the drop, relative to the quietest hour | scored in three hours"
+        " | size of 10 % | alert fires at | chance |"
+    )
+    print("|---|---|---|---|---|", *chances(), sep="\n")
+    print("\n| scored impressions | false alarms per 1,000 series-weeks (95 %) | simulated |")
+    print("|---|---|---|")
+    for case in CASES:
+        weeks = int(options.series_weeks * case.share)
+        counted = false_alarms(case, weeks, rng)
+        print(f"| {case.name} | {counted} |", flush=True)
+    print(
+        "\n| scored impressions | drop | within 4 h | within 24 h"
+        " | half after (h) | 95 % after (h) |"
+    )
+    print("|---|---|---|---|---|---|")
+    for case in CASES:
+        for drop in case.drops:
+            found = detection(case.traffic, drop, options.trials, rng)
+            print(f"| {case.name} | −{drop:.0%} | {found} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ SCRAPED: Final = frozenset(("cluster", "job", "instance", "namespace"))
 """Labels that Prometheus adds to every series that it scrapes."""
 HISTOGRAM_ENDINGS: Final = ("_bucket", "_sum", "_count")
 
-_CARRIED: Final = frozenset(("metric", "grouping", "window"))
 _ALERT: Final = frozenset("alertname alertstate severity grouping segment metric".split())
 OTHER_SERIES: Final[Mapping[str, tuple[str, frozenset[str]]]] = {
     "ALERTS": ("gauge", _ALERT),
@@ -19,10 +18,6 @@ OTHER_SERIES: Final[Mapping[str, tuple[str, frozenset[str]]]] = {
 }
 """Series of Prometheus itself and of its client library → (kind, labels)."""
 RECORDED: Final[Mapping[str, frozenset[str]]] = {
-    "relevanced:score:change_within": _CARRIED | {"segment"},
-    "relevanced:score:change_mix": _CARRIED | {"segment"},
-    "relevanced:score:change_within:sum": _CARRIED,
-    "relevanced:score:change_mix:sum": _CARRIED,
     "relevanced:fresh:ratio28d": frozenset(),
     **{f"relevanced:late:minutes{span}": frozenset() for span in ("1h", "6h", "3d", "28d")},
 }

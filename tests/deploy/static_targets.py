@@ -20,7 +20,7 @@ from tests.deploy.chart import DEPLOY
 from tests.deploy.scene import hurried
 from tests.services.prometheus_server import Prometheus, answer
 
-RULES: Final = ("settings.yml", "changes.yml", "judged.yml", "patterns.yml", "quality.yml")
+RULES: Final = ("settings.yml", "traffic.yml", "changes.yml")
 """Of scores only: a page without a process would fire the alerts on processes."""
 SETTINGS: Final = "".join(
     f'relevanced_setting{{setting="{name}"}} {value!r}\n'

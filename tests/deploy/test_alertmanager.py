@@ -60,11 +60,10 @@ INHIBITED: Final[Mapping[str, tuple[list[Labels], list[Labels]]]] = {
     "a segment alone notifies": ([SEGMENT, EXPERIMENT], []),
     "feedback stopped inhibits scores": ([STOPPED], [WHOLE, SEGMENT]),
     "feedback stopped inhibits no judged score": ([STOPPED, score("JudgedScoreDropped")], [WHOLE]),
-    "the most urgent alert on a score inhibits the others": (
-        [score("ScoreFarBelowUsual"), SEGMENT],
-        [WHOLE, score("ScoreSinking")],
+    "a change that pages is no ticket any more": (
+        [score("ScoreDropped", "DE"), score("ScoreDropped", "US", "ticket")],
+        [SEGMENT, OTHER_METRIC],
     ),
-    "the fast alert inhibits the slow one": ([WHOLE], [score("ScoreSinking")]),
     "an installation inhibits none beside it": (
         [pipeline("PipelineLate") | {"job": "search"}, WHOLE | {"job": "shop"}],
         [WHOLE | {"job": "search"}],

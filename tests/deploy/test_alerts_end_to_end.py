@@ -16,14 +16,10 @@ from tests.services.redis_server import RedisServer, binaries
 pytestmark = required("prometheus", "prometheus-alertmanager")
 
 CLICKS_OF_A_DAY: Final = "relevanced:feedback_per_impression:rate1d"
-SCORES: Final = (
-    "RelevancedScoreDropped",
-    "RelevancedScoreFarBelowUsual",
-    "RelevancedScoreSinking",
-)
+SCORES: Final = ("RelevancedScoreDropped", "RelevancedScoreBelowFloor")
 LOW_FOR_LONG: Final = (
-    'count_over_time((relevanced:score:z{window="1h",grouping="all",metric="RR@10"} < -4)[40s:1s])'
-    " > 30"
+    'count_over_time((relevanced_recent_score{window="1h",grouping="all",metric="RR@10"} < 0.1)'
+    "[40s:1s]) > 30"
 )
 """Three times as long as the alerts on scores wait in this scene."""
 ALERTS_ON_BAD_RANKING: Final = (*SCORES, "RelevancedFeedbackShareDropped")
@@ -44,7 +40,7 @@ def test_a_broken_ranking_of_one_segment_raises_alerts_on_that_segment_only(
     kafka: Broker, server: str, tmp_path: Path
 ) -> None:
     with scene(kafka, server, tmp_path, break_ms=2 * HOUR_MS) as played:
-        name = "RelevancedScoreFarBelowUsual"  # on the worst metric, whichever it is
+        name = "RelevancedScoreDropped"
         until(lambda: played.firing(name, segment="BR"), what="the alert on BR fires")
         (said,) = played.descriptions(name, segment="BR")
         # or RETRIEVAL: of 250 searches an hour, the ranks of the clicks are too few to say in some
@@ -68,7 +64,7 @@ def test_clicks_that_stop_raise_feedback_stopped_and_no_alert_on_scores(
     def keeps(event: dict[str, Any], at_ms: int) -> bool:
         return event["type"] == "impression" or at_ms < stopped_ms
 
-    with scene(kafka, server, tmp_path, keeps=keeps, withheld="quality.yml") as played:
+    with scene(kafka, server, tmp_path, keeps=keeps, withheld="changes.yml") as played:
         until(
             lambda: played.value(f"{CLICKS_OF_A_DAY} > 0.5"), what="the rate of clicks is recorded"
         )

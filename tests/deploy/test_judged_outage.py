@@ -2,24 +2,24 @@
 the clicks are in, and in clicks' nDCG hardly at all.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
-from typing import Any, Final, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias
 
 import numpy as np
 import pytest
-import yaml
 
-from relevanced.daemon.changes import ChangeSettings
+from relevanced.daemon.changes import (
+    MINUTE_MS,
+    Flags,
+    ScoreNoise,
+    ScoreTimeline,
+    WeekSides,
+    scan,
+)
 from relevanced.metrics import Floats
 from tests.daemon.changes.faults import GOOD, RANKS, Searches, clicked, usual
-from tests.deploy.fault_scenes import Fired, fired_by
-from tests.deploy.test_rules import RULES
-from tests.services.prometheus_server import required
+from tests.deploy.alert_proof import called
 
-pytestmark = required("promtool")
-
-USED: Final = ("settings", "changes", "patterns", "judged", "holding_back", "quality", "traffic")
 SEARCHES_PER_HOUR: Final = 6_000
 MINUTES: Final = 5
 PANES_PER_HOUR: Final = 60 // MINUTES
@@ -28,8 +28,9 @@ HOURS: Final = 4
 WAIT_PANES: Final = 31 // MINUTES + 1
 """So many panes clicks are waited for."""
 WINDOWS: Final = {"1h": PANES_PER_HOUR, "6h": 6 * PANES_PER_HOUR}
+QUIET: Final = max(WINDOWS.values()) + WAIT_PANES
+"""Panes before the break."""
 WEEKS: Final = 3
-JUDGED_METRIC: Final = "nDCG(ideal=pool)@10"
 DISCOUNTS: Final = 1 / np.log2(RANKS + 1)
 Generator: TypeAlias = np.random.Generator
 Change: TypeAlias = Callable[[Searches, Generator], Searches]
@@ -74,91 +75,80 @@ def _ndcg(shown: Floats, pool: Floats) -> Floats:
     return np.asarray(((2**shown - 1) @ DISCOUNTS) / ((2**best - 1) @ DISCOUNTS))
 
 
-def served(change: Change, seed: int) -> Iterator[tuple[str, Floats]]:
-    """The gauges every five minutes from the break on."""
+def panes_of(change: Change, seed: int) -> tuple[list[dict[str, Floats]], list[dict[str, Floats]]]:
+    """(those up to the end, those of earlier weeks)."""
     random = np.random.default_rng(seed)
-    quiet = max(WINDOWS.values()) + WAIT_PANES
-    panes = [of_pane(random, None) for _ in range(quiet)]
+    panes = [of_pane(random, None) for _ in range(QUIET)]
     panes += [of_pane(random, change) for _ in range(HOURS * PANES_PER_HOUR)]
-    earlier = [of_pane(random, None) for _ in range(WEEKS * max(WINDOWS.values()))]
+    return panes, [of_pane(random, None) for _ in range(WEEKS * max(WINDOWS.values()))]
+
+
+def against_weeks(
+    panes: Sequence[dict[str, Floats]],
+    earlier: Sequence[dict[str, Floats]],
+    name: str,
+    ends: Sequence[int],
+) -> Flags:
+    """(looks,) whether it is called."""
+    found = {"24h": WeekSides(*(np.full((1, len(ends)), np.nan),) * 5)}
     for window, width in WINDOWS.items():
-        for name in panes[0]:
-            judged = "judged_" * (name == "judged")
-            metric = JUDGED_METRIC if judged else name
-            wait = 0 if judged else WAIT_PANES
-            labels = f'grouping="all",segment="all",window="{window}"'
-            ends = range(quiet - wait, len(panes) - wait)
-            recent = [_summed(panes[end - width : end], name) for end in ends]
-            before = _summed(earlier[: WEEKS * width], name)
-            of_side = {"recent": np.array(recent), "baseline": before[None]}
-            for side, sums in of_side.items():
-                n, mean = sums[:, 0], sums[:, 1] / sums[:, 0]
-                error = np.sqrt((sums[:, 2] / n - mean**2) / n)
-                here = f'{{metric="{metric}",{labels}'
-                yield f"relevanced_{side}_{judged}score{here}", mean
-                yield f"relevanced_{side}_{judged}score_stderr{here}", error
-                yield f"relevanced_{side}_{judged}scored_impressions{here}", n
-        for of in ("", "judged_"):
-            periods = f'relevanced_{of}baseline_periods{{unit="week",window="{window}"'
-            yield periods, np.array([float(WEEKS)])
-    for setting, value in ChangeSettings().numbers.items():
-        yield f'relevanced_setting{{setting="{setting}"', np.array([value])
-    for name in panes[0]:
-        yield f'relevanced_drift_ratio{{metric="{name}"', np.array(
-            [ChangeSettings().drift_of(name)]
-        )
+        recent = np.array([_summed(panes[end - width : end], name) for end in ends])
+        before = np.broadcast_to(_summed(earlier[: WEEKS * width], name), recent.shape)
+        (n, mean, error), (_, usual, usual_error) = _estimates(recent), _estimates(before)
+        found[window] = WeekSides(*(each[None] for each in (mean, error, n, usual, usual_error)))
+    return np.asarray(called(found).any[0])
+
+
+def against_just_before(panes: Sequence[dict[str, Floats]], name: str, end: int) -> bool:
+    kept = np.array([pane[name] for pane in panes[end - QUIET + WAIT_PANES : end]])
+    starts = np.arange(len(kept), dtype=np.int64) * MINUTES * MINUTE_MS
+    columns = (kept[:, at : at + 1] for at in range(3))
+    timeline = ScoreTimeline(
+        starts, starts + MINUTES * MINUTE_MS, *columns, np.zeros(len(kept), np.bool_)
+    )
+    return bool(scan(timeline, np.ones(1), ScoreNoise()).called[0])
+
+
+def _estimates(sums: Floats) -> tuple[Floats, Floats, Floats]:
+    """(n, mean, standard error)."""
+    n, mean = sums[:, 0], sums[:, 1] / sums[:, 0]
+    return n, mean, np.sqrt((sums[:, 2] / n - mean**2) / n)
 
 
 def _summed(panes: Sequence[dict[str, Floats]], name: str) -> Floats:
     return np.asarray(np.sum([pane[name] for pane in panes], axis=0))
 
 
-def first_minutes(change: Change, seed: int, directory: Path) -> dict[tuple[str, str], int]:
-    """(alert, metric) → minutes after the break at which it first fired."""
-    series = list(served(change, seed))
-    found: list[tuple[int, Fired]] = fired_by(
-        {"j": series}, rules_without_texts(directory), directory, HOURS
-    )["j"]
-    first: dict[tuple[str, str], int] = {}
-    for minute, alert in sorted(found, key=lambda look: look[0]):
-        first.setdefault((alert.alert, alert.metric), minute)
-    return first
-
-
-def rules_without_texts(directory: Path) -> list[Path]:
-    """These rules without their texts, which promtool would make for every alert."""
-    paths, copies = {path.stem: path for path in RULES}, []
-    for name in USED:
-        document: dict[str, Any] = yaml.safe_load(paths[name].read_text())
-        for group in document["groups"]:
-            for rule in group["rules"]:
-                rule.pop("annotations", None)
-        copies.append(directory / f"{name}.yml")
-        copies[-1].write_text(yaml.safe_dump(document))
-    return copies
+def first_minutes(change: Change, seed: int) -> dict[str, int]:
+    """Metric → minutes after the break at which it is called first, by either lane."""
+    panes, earlier = panes_of(change, seed)
+    found = {}
+    for name in panes[0]:
+        wait = 0 if name == "judged" else WAIT_PANES
+        ends = range(QUIET - wait, len(panes) - wait)
+        by_hour = [against_just_before(panes, name, end) for end in ends]
+        calls = against_weeks(panes, earlier, name, ends) | np.array(by_hour)
+        if calls.any():
+            found[name] = MINUTES * int(calls.argmax())
+    return found
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_the_judged_alert_on_an_outage_of_the_index_is_up_before_that_on_clicks(
-    seed: int, tmp_path: Path
-) -> None:
-    first = first_minutes(without_a_shard, seed, tmp_path)
-    by_clicks = [minute for (alert, _), minute in first.items() if alert != "JudgedScoreDropped"]
-    judged = first["JudgedScoreDropped", JUDGED_METRIC]
-    print(sorted(first.items(), key=lambda pair: pair[1]))
-    assert by_clicks and judged + 20 <= min(by_clicks), first
-    assert judged <= 45
-    assert not [alert for alert, metric in first if metric == "nDCG@10"]
+def test_an_outage_of_the_index_is_called_by_judgements_before_it_is_by_clicks(seed: int) -> None:
+    first = first_minutes(without_a_shard, seed)
+    by_clicks = [minute for metric, minute in first.items() if metric != "judged"]
+    assert by_clicks and first["judged"] + 20 <= min(by_clicks), first
+    assert first["judged"] <= 45 and "nDCG@10" not in first
 
 
 @pytest.mark.parametrize("seed", [11, 12, 13])
-def test_nothing_is_alerted_where_nothing_breaks(seed: int, tmp_path: Path) -> None:
-    assert not first_minutes(lambda searches, random: searches, seed, tmp_path)
+def test_nothing_is_called_where_nothing_breaks(seed: int) -> None:
+    assert not first_minutes(lambda searches, random: searches, seed)
 
 
-def test_lost_clicks_raise_no_alert_on_judged_scores(tmp_path: Path) -> None:
-    alerts = {alert for alert, _ in first_minutes(silent, 4, tmp_path)}
-    assert alerts and "JudgedScoreDropped" not in alerts
+def test_lost_clicks_are_called_by_no_judged_score() -> None:
+    first = first_minutes(silent, 4)
+    assert first and "judged" not in first
 
 
 def test_clicks_ndcg_hardly_moves_in_an_outage() -> None:

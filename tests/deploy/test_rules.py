@@ -8,11 +8,9 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from deploy.prometheus import patterns
 from deploy.prometheus.runbook import with_patterns
 from relevanced.daemon.changes import NAMES as PATTERN_NAMES, ChangeSettings
 from relevanced.daemon.telemetry import FAMILIES
-from relevanced.metrics import CATALOG
 from tests.services.prometheus_server import required, run
 
 pytestmark = required("promtool")
@@ -30,11 +28,16 @@ HOLDING_BACK: Final = ("RelevancedNoData", "RelevancedFeedbackStopped")
 WITHOUT_FEEDBACK: Final = ("RelevancedJudgedScoreDropped",)
 """Alerts on scores that no missing click moves."""
 
+OF_THE_EXPORTER: Final = {
+    *("smallest_drop_ratio", "smallest_drop", "far_below_ratio"),
+    *("drift_ratio", "weekday_drift_ratio"),
+}
+"""Settings by which the exporter judges scores: no rule compares with them."""
 ADDED_BY_PROMETHEUS: Final = (
     *("cluster", "job", "instance", "namespace", "pod"),
     *("alertname", "alertstate", "severity"),
 )
-ADDED_BY_RULES: Final = ("pattern", "setting", "alert", "outer", "outer_grouping")
+ADDED_BY_RULES: Final = ("setting",)
 
 _SERIES: Final = re.compile(r"\b(relevanced_[a-z0-9_]+)\s*(?:\{([^}]*)\})?")
 _RECORDED: Final = re.compile(r"\brelevanced:[a-z0-9_:]+")
@@ -114,7 +117,7 @@ def test_texts_list_series_in_an_order_of_their_own() -> None:
     queries = re.findall(
         r'range [^"]*query \(printf\s+"([\w:]+)', "\n".join(map(Path.read_text, RULES))
     )
-    assert len(queries) > 5
+    assert len(queries) > 4
     assert {*queries} <= {"sort", "sort_desc", "topk", "relevanced:links_info"}
 
 
@@ -189,16 +192,6 @@ def test_runbook_has_no_section_for_a_removed_alert() -> None:
     assert documented == {alert["alert"].lower() for alert in alerts()}
 
 
-@pytest.mark.parametrize("name", ["score", "judged_score"])
-def test_rules_know_the_direction_of_each_metric(name: str) -> None:
-    (loss,) = (rule for rule in rules() if rule.get("record") == f"relevanced:{name}:loss")
-    patterns = re.findall(r'metric(?:=~|!~)"([^"]+)"', loss["expr"])
-    excluded, down = (re.compile(pattern.replace("\\\\", "\\")) for pattern in patterns)
-    for metric, entry in CATALOG.items():
-        directions = (not excluded.fullmatch(f"{metric}@10"), bool(down.fullmatch(f"{metric}@10")))
-        assert directions == (entry.direction == "up", entry.direction == "down"), metric
-
-
 def test_settings_missing_compares_with_the_number_of_settings() -> None:
     (missing,) = (rule for rule in alerts() if rule["alert"] == "RelevancedSettingsMissing")
     count = str(len(ChangeSettings().numbers))
@@ -209,7 +202,7 @@ def test_settings_missing_compares_with_the_number_of_settings() -> None:
 def test_rules_compare_with_settings_that_are_served() -> None:
     named = {name for text in queries() for name in _SETTING.findall(text)}
     assert named <= ChangeSettings().numbers.keys()
-    assert not ChangeSettings().numbers.keys() - named, "served, and compared with by no rule"
+    assert ChangeSettings().numbers.keys() - named == OF_THE_EXPORTER
 
 
 def test_no_rule_takes_a_setting_of_any_installation() -> None:
@@ -276,8 +269,7 @@ def test_alert_on_quality_is_held_back_by_its_own_expression(alert: dict[str, An
     assert alert["expr"].endswith(f"unless on (cluster, namespace, job) relevanced:{by}")
 
 
-def test_patterns_and_runbook_are_made_of_the_table() -> None:
-    assert patterns.rules() == patterns.RULES.read_text()
+def test_the_runbook_is_made_of_the_table() -> None:
     assert with_patterns(runbook()) == runbook()
 
 

@@ -115,7 +115,7 @@ async def test_a_fault_that_clicks_show_too_is_one_entry_with_both_lines(
     ((state, clicked, judged, _, doubts),) = await days.show(page, daemon, NOON)
     assert state == "open" and clicked == CLICKED and judged.startswith(FELL)
     assert doubts.startswith("Only 43 % of the first places are judged")
-    assert "RelevancedScoreFell" in await text(page, "#runbook")
+    assert "RelevancedScoreDropped" in await text(page, "#runbook")
     await page.value("document.querySelectorAll('#open button')[1].click()")
     await page.until("document.querySelector('#judged-chart .onset') !== null")
     await page.until("document.activeElement.id === 'judged-title'")

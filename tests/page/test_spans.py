@@ -151,9 +151,9 @@ async def test_the_headline_leads_to_the_section_of_the_runbook(
     await page.alter("*/api/v1/health*", lambda answer: answer | {"runbook": runbook})
     await page.open(broken.url)
     await page.until(FULL)
-    assert "RelevancedScoreFell" in await text(page, "#runbook")
+    assert "RelevancedScoreDropped" in await text(page, "#runbook")
     href = await page.value("document.querySelector('#runbook a')?.href ?? null")
-    assert href == (runbook and f"{runbook}#relevancedscorefell")
+    assert href == (runbook and f"{runbook}#relevancedscoredropped")
 
 
 async def test_outcomes_say_what_they_mean_and_which_are_not_usual(

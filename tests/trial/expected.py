@@ -9,15 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-SCORE: Final = "RelevancedScore(Dropped|FarBelowUsual|Sinking|Fell)"
-"""Whichever of the alerts on a score is the first."""
+SCORE: Final = "RelevancedScoreDropped"
 INFORMS: Final = "RelevancedBaselineMissing"
 """Tells what a young installation cannot notice; no fault."""
 RANKING: Final = "Looks like RANKING"
 RETRIEVAL: Final = r"Looks like RETRIEVAL"
 TRACKING: Final = r"Looks like TRACKING"
-JUST_BEFORE: Final = ("worse than just before", "No earlier week is known to compare with")
-"""Without an earlier week there is nothing to tell a pattern by."""
+JUST_BEFORE: Final = ("worse than just before", RANKING)
 
 
 @dataclass(frozen=True)
@@ -70,7 +68,7 @@ EXPECTED: Final[Mapping[str, Expected]] = {
     "fresh": Expected(15, besides=INFORMS),
     "fresh-ranking": Expected(
         15,
-        (Alert("RelevancedScoreFell", 12, labels=DE, says=JUST_BEFORE),),
+        (Alert(SCORE, 12, labels=DE, says=JUST_BEFORE),),
         most=2,
         besides=INFORMS,
     ),

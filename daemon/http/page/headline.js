@@ -33,9 +33,8 @@ function first(found) {
 }
 
 // The alert that tells of a change: its name is that of a section of the runbook.
-function alertOf({ judged, called_by: lanes = [] }) {
-  if (judged) return "RelevancedJudgedScoreDropped";
-  return lanes.includes("hour") ? "RelevancedScoreFell" : "RelevancedScoreDropped";
+function alertOf({ judged }) {
+  return judged ? "RelevancedJudgedScoreDropped" : "RelevancedScoreDropped";
 }
 
 // What to do about the change in the headline: the section of the runbook, with a link where its address is set.

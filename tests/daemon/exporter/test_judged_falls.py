@@ -164,6 +164,30 @@ def test_a_planned_fall_of_clicks_does_not_hide_an_unplanned_one_by_judgements(
     assert answer.headline.tone == ("" if len(told_as) == 1 else "worse")
 
 
+def test_a_new_file_that_grades_more_severely_opens_nothing_and_a_fall_by_it_does() -> None:
+    """It gives 0.5 in the place of 0.8. The same scores by one file are a fall."""
+    falls_ms = NOON + 4 * HOUR_MS
+
+    def score(at_ms: int, _: str) -> float:
+        return 0.4 if at_ms >= falls_ms else 0.5 if at_ms >= NEW.start_ms else 0.8
+
+    site = JudgedSite(score, NOON - 20 * HOUR_MS, NOON + 6 * HOUR_MS)
+    urgencies = {}
+    for files in (TWO_FILES, ONE_FILE):
+        publisher = Publisher(PLAN)
+        urgencies[files] = [
+            {
+                each.urgency
+                for each in reading(
+                    site, NOON + minutes * MINUTE_MS, publisher, files
+                ).judged_falls.told
+            }
+            for minutes in (0, 90, 150, 235, 300)
+        ]
+    assert urgencies[TWO_FILES] == [set(), set(), set(), set(), {"page"}]
+    assert urgencies[ONE_FILE] == [set(), {"page"}, {"page"}, {"page"}, {"page"}]
+
+
 def test_while_lanes_disagree_falls_end_and_none_begins(fallen_site: JudgedSite) -> None:
     refusing, publisher = LaneFiles(0, ONE_FILE.entries, (NEW,)), Publisher(PLAN)
 
