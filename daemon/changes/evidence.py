@@ -69,20 +69,17 @@ def evidence(
     periods: float,
     noise: Noise,
     *,
-    tracking_fault: float = UNKNOWN,
     mix_share: float = UNKNOWN,
 ) -> dict[str, float]:
     """Name of a number → number, for `patterns.pattern_of`; NaN where it is unknown.
 
-    `baseline` is a mean over `periods`; `tracking_fault` is 1 where feedback joins badly or has
-    stopped, `mix_share` as `largest_mix_share` gives it.
+    `baseline` is a mean over `periods`; `mix_share` is as `largest_mix_share` gives it.
     """
     found = {
         **_of_shares(recent, baseline, periods, noise),
         **_of_ranks(recent, baseline, periods, noise),
         **_of_clicks(recent, baseline, periods, noise),
         **_of_lengths(recent, baseline, periods, noise),
-        "tracking_fault": tracking_fault,
         "mix_share": mix_share,
     }
     success = found["success"]

@@ -64,7 +64,6 @@ class Pattern:
 NUMBERS: Final[Mapping[str, str]] = {
     "mix_share": "the part of the change of the whole that comes from the segments' shares of the "
     "traffic, where the whole is more than 3 errors low",
-    "tracking_fault": "1 where feedback has stopped, or more of it than usual does not join",
     "feedback_z": "share of impressions with feedback, in errors",
     "feedback_loss": "the part of that share that is gone",
     "empty_z": "share of impressions without results, in errors",
@@ -106,7 +105,7 @@ PATTERNS: Final = (
         Every(
             (
                 Compare("feedback_z", "<", -3),
-                Either((Compare("tracking_fault", "==", 1), Compare("feedback_loss", ">", 0.8))),
+                Compare("feedback_loss", ">", 0.8),
             ),
             but=STEADY_EMPTY,
         ),

@@ -4,11 +4,10 @@ A period that begins or ends within an hour takes the same share of that hour's 
 
 What the lanes `weeks` and `day` call: their conditions, with the time for which they have to hold.
 
-Pure apart from the ends that it remembers: a process that has just started calls nothing by these
-lanes for a quarter of an hour.
+Pure apart from the ends that it remembers: a new process calls nothing by these lanes for a while.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
@@ -124,6 +123,25 @@ def compare(
         )
     history.pack_all_but(needed)
     return compared
+
+
+def hour_until(
+    history: HourHistory, selection: Selection, end_ms: int, since_ms: int | None = None
+) -> BaselineComparison | None:
+    """As `compare`, of the hour until an instant at least an hour ago. Raises Damaged."""
+    hour_ms, traffic = history.plan.hour_ms, history.traffic()
+    span = end_ms - hour_ms, end_ms
+    weights = shares(*span, hour_ms)
+    if not traffic or not weights.keys() <= set(history.starts):
+        return None
+    covered = _covered(min(traffic), end_ms, since_ms, hour_ms)
+    left_out = outages(traffic, covered) | history.lost
+    unit, earlier_weights = earlier(*span, covered, left_out)
+    if weights.keys() & history.lost or span[0] < covered.start:
+        return None
+    sums = {by: history.summed(each, selection) for by, each in earlier_weights.items()}
+    rows = history.summed(weights, selection)
+    return BaselineComparison(weeks.HOUR, *span, rows, unit, sums, None)
 
 
 def _covered(first_ms: int, end_ms: int, since_ms: int | None, hour_ms: int) -> range:
@@ -311,6 +329,7 @@ APART_MS: Final = weeks.EVERY_MIN * MINUTE_MS
 KEPT_MS: Final = 2 * HOUR_MS + 2 * APART_MS
 """The last three hours are made of the hours that ended now, an hour and two hours ago."""
 LANES: Final = {"week": "weeks", "day": "day"}
+HourBefore: TypeAlias = Callable[[int], BaselineComparison | None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -340,9 +359,11 @@ class UsualCalls:
         comparisons: Sequence[BaselineComparison],
         segments: tuple[Segment, ...],
         design_effect: float,
+        hour_before: HourBefore = lambda end_ms: None,
     ) -> tuple[str, Booleans] | None:
         """(lane, (segments, metrics) whether it calls each); None without a comparison of the last
-        hour with weeks or days."""
+        hour with weeks or days. `hour_before` compares the hour until an instant at which this
+        process did not look: it has started since."""
         by_window = {
             each.window: each for each in comparisons if each.periods and each.unit in LANES
         }
@@ -357,7 +378,7 @@ class UsualCalls:
             if end.unit == hour.unit and 0 < end_ms - end.end_ms <= KEPT_MS
         ]
         change_settings = replace(self._change_settings, design_effect=design_effect)
-        now = self._end(end_ms, by_window, change_settings)
+        now = self._end(end_ms, by_window, change_settings, hour_before)
         at_ends = [now, *(self._at(end_ms - back * APART_MS) for back in range(1, weeks.ENDS))]
         if not self._ends or end_ms - self._ends[-1].end_ms >= APART_MS:
             self._ends.append(now)
@@ -366,13 +387,27 @@ class UsualCalls:
         sustained = weeks.sustained([never if end is None else end.called for end in at_ends])
         return LANES[hour.unit], np.asarray(sustained.any, np.bool_)
 
+    def _hour(self, end_ms: int, unit: str, hour_before: HourBefore) -> WeekSides | None:
+        """Both sides of an hour that ended before."""
+        end = self._at(end_ms)
+        if end is not None:
+            return end.hour
+        found = hour_before(end_ms)
+        if found is None or not found.periods or found.unit != unit:
+            return None
+        return sides_of(found.recent, [*found.periods.values()], self._plan)
+
     def _at(self, end_ms: int) -> _End | None:
         """The newest end that is kept of the five minutes until then."""
         found = [end for end in self._ends if 0 <= end_ms - end.end_ms < 2 * APART_MS]
         return found[-1] if found else None
 
     def _end(
-        self, end_ms: int, by_window: dict[str, BaselineComparison], change_settings: ChangeSettings
+        self,
+        end_ms: int,
+        by_window: dict[str, BaselineComparison],
+        change_settings: ChangeSettings,
+        hour_before: HourBefore,
     ) -> _End:
         hour = by_window[weeks.HOUR]
         sides = {
@@ -380,8 +415,8 @@ class UsualCalls:
             for name, each in by_window.items()
         }
         made_of = {name: _made_of(each) for name, each in by_window.items()}
-        earlier = [self._at(end_ms - back * HOUR_MS) for back in (1, 2)]
-        hours = [end.hour for end in earlier if end is not None]
+        earlier = [self._hour(end_ms - back * HOUR_MS, hour.unit, hour_before) for back in (1, 2)]
+        hours = [each for each in earlier if each is not None]
         if len(hours) == len(earlier):
             sides[weeks.THREE_HOURS] = weeks.three_hours([sides[weeks.HOUR], *hours])
             made_of[weeks.THREE_HOURS] = made_of[weeks.HOUR]

@@ -43,7 +43,7 @@ from ..changes import (
 from ..panes import pane_start
 from ..plan import Plan
 from ..views import HourHistory, LaneView, Segment, Selection
-from .baselines import BaselineComparison, UsualCalls, sides_of
+from .baselines import BaselineComparison, UsualCalls, hour_until, sides_of
 from .measures import Detection, FoundChanges
 from .timelines import Timelines
 
@@ -139,7 +139,7 @@ class ChangeDetector:
             found.append(_low(look.timeline, directions, against, low, noise))
         called_now = [
             *calls_of(look, "hour", found[0].series, found[0].onsets),
-            *self._called_by_usual(look, basis, rows),
+            *self._called_by_usual(look, history, basis, rows),
         ]
         self.falls = advanced(self.falls, look, called_now)
         counts = self._timelines.counts
@@ -157,10 +157,17 @@ class ChangeDetector:
             Scene(whole, counts, self._change_settings, basis.judged).ended(self.falls, day_ago),
         )
 
-    def _called_by_usual(self, look: Look, basis: Basis, rows: Integers) -> list[FallCall]:
+    def _called_by_usual(
+        self, look: Look, history: HourHistory, basis: Basis, rows: Integers
+    ) -> list[FallCall]:
         """The calls of the lanes `weeks` and `day`."""
+        since_ms = None if self._graded is None else self._graded.since_ms
         found = self._usual_calls.take(
-            look.end_ms, basis.comparisons, basis.gauges.segments, basis.design_effect
+            look.end_ms,
+            basis.comparisons,
+            basis.gauges.segments,
+            basis.design_effect,
+            lambda end_ms: hour_until(history, basis.gauges, end_ms, since_ms),
         )
         if found is None:
             return []

@@ -18,8 +18,7 @@ pytestmark = required("prometheus", "prometheus-alertmanager")
 CLICKS_OF_A_DAY: Final = "relevanced:feedback_per_impression:rate1d"
 SCORES: Final = ("RelevancedScoreDropped", "RelevancedScoreBelowFloor")
 LOW_FOR_LONG: Final = (
-    'count_over_time((relevanced_recent_score{window="1h",grouping="all",metric="RR@10"} < 0.1)'
-    "[40s:1s]) > 30"
+    'count_over_time(relevanced_change_open{grouping="all",urgency="page"}[40s:1s]) > 30'
 )
 """Three times as long as the alerts on scores wait in this scene."""
 ALERTS_ON_BAD_RANKING: Final = (*SCORES, "RelevancedFeedbackShareDropped")

@@ -135,18 +135,11 @@ def test_the_cascade_is_that_of_the_simulator() -> None:
     assert empty.mean() == pytest.approx(EMPTY, abs=5 * math.sqrt(EMPTY / count))
 
 
-def test_clicks_that_join_badly_are_tracking() -> None:
-    recent, before, _ = sides(FAULTS["banner, 40 % of users"][0], MANY, 1)
-    recent, before = (replace(one, judged=()) for one in (recent, before))
-    assert name_of(recent, before, tracking_fault=0) == "TRACKING or RETRIEVAL"
-    assert name_of(recent, before, tracking_fault=1) == "TRACKING"
-
-
 def test_empty_lists_are_retrieval_and_not_lost_clicks() -> None:
     """Nobody clicks on an empty list."""
     before = Side(1000, 700, 800, 20, 0.7, 0.0145, 0.5, 0.014, 9.8, 0.04)
     recent = Side(1000, 0, 0, 1000, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
-    assert name_of(recent, before, tracking_fault=1) == "RETRIEVAL"
+    assert name_of(recent, before) == "RETRIEVAL"
 
 
 def test_share_with_feedback_stands_in_for_success() -> None:

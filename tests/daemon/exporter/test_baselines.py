@@ -17,6 +17,7 @@ from relevanced.daemon.exporter import (
     averaged,
     compare,
     earlier,
+    hour_until,
     outages,
     shares,
 )
@@ -106,6 +107,21 @@ def test_the_baseline_is_the_same_period_of_each_week() -> None:
     found = compared(lane_of(hours))["1h"]
     assert (found.unit, means(found.periods.values())) == ("week", [0.2, 0.3, 0.7])
     assert means([found.recent]) == [0.5]
+
+
+def test_an_hour_that_ended_before_has_the_baseline_that_it_had() -> None:
+    hours, end_ms = steady(3 * WEEK + 4), NOON - 2 * HOUR_MS
+    hours[end_ms - HOUR_MS] = {WHOLE: (100, 60, 100, int(100e6 * 0.4))}
+    for week, share in ((1, 0.2), (2, 0.3), (3, 0.7)):
+        hours[end_ms - (week * WEEK + 1) * HOUR_MS] = {WHOLE: (100, 60, 100, int(100e6 * share))}
+    history, lanes = HourHistory(PLAN), [lane_of(hours)]
+    history.take(lanes)
+    shown = busiest(evaluate(lanes, PLAN), PLAN)
+    found = hour_until(history, shown, end_ms)
+    assert found is not None and (found.window, found.unit) == ("1h", "week")
+    assert means(found.periods.values()) == [0.2, 0.3, 0.7] and means([found.recent]) == [0.4]
+    assert hour_until(history, shown, end_ms, NOON - 2 * HOUR_MS) is None, "another file graded it"
+    assert hour_until(history, shown, NOON - 4 * WEEK * HOUR_MS) is None
 
 
 def test_a_period_that_cuts_hours_is_weighted_by_its_shares() -> None:

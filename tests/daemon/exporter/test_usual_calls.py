@@ -80,6 +80,26 @@ def test_nothing_is_called_while_the_score_is_usual_or_better() -> None:
         assert not any(looks(UsualCalls(PLAN, ChangeSettings()), range(0, 60, 5), level))
 
 
+def test_a_process_that_starts_knows_the_hours_before() -> None:
+    """Three hours are lower than usual by enough together, and by too little each."""
+
+    def called(knows: bool) -> bool:
+        calls = UsualCalls(PLAN, ChangeSettings())
+        for minute in range(0, 20):
+            hour = comparisons(0.576, broken_h=3)
+            result = calls.take(
+                NOW_MS + minute * MINUTE_MS,
+                hour,
+                NAMES,
+                1.2,
+                lambda end_ms: hour[0] if knows else None,  # noqa: B023
+            )
+        assert result is not None
+        return bool(result[1][0, 0])
+
+    assert called(True) and not called(False)
+
+
 def test_what_gets_worse_by_rising_is_called_too() -> None:
     calls = UsualCalls(PLAN, ChangeSettings())
     for minute in range(0, 20):
