@@ -33,30 +33,28 @@ from .frames import (
 from .names import (
     AVRO,
     CODECS,
+    EVERYTHING,
     GLOBAL,
     GLUE_VERSION,
     GUID,
     ID,
     JSON,
     LIBRARIES,
-    PROTOBUF,
-    SchemaId,
-    SchemaText,
-    UnreadableSchema,
-    missing_extra,
-)
-from .wanted import (
-    EVERYTHING,
     MOST_LISTED,
+    PROTOBUF,
     UNREAD,
     Elements,
     InstanceReader,
     MemberColumns,
     Members,
+    SchemaId,
+    SchemaText,
     Typed,
     Unfit,
+    UnreadableSchema,
     members_key,
     merged_columns,
+    missing_extra,
 )
 
 __all__ = (

@@ -26,8 +26,19 @@ from .frames import (
     frame_of,
     named_schema,
 )
-from .names import AVRO, JSON, PROTOBUF, SchemaId, SchemaText, UnreadableSchema
-from .wanted import EVERYTHING, InstanceReader, Members, Typed, Unfit
+from .names import (
+    AVRO,
+    EVERYTHING,
+    JSON,
+    PROTOBUF,
+    InstanceReader,
+    Members,
+    SchemaId,
+    SchemaText,
+    Typed,
+    Unfit,
+    UnreadableSchema,
+)
 
 
 class Schema(Protocol):

@@ -10,7 +10,7 @@ import pytest
 
 from relevanced.daemon.exporter import Publisher
 from relevanced.daemon.http import judged
-from relevanced.daemon.judgements import Timeline
+from relevanced.daemon.judgements import DatedFiles, Timeline
 from relevanced.daemon.panes import HOUR_MS
 from relevanced.daemon.storage import (
     JUDGED,
@@ -47,7 +47,9 @@ def page(score: float, impressions: int = 600) -> bytes:
 
 
 def head_fields(columns: tuple[str, ...], since_ms: int = 0) -> dict[str, bytes]:
-    files = timeline_head(Timeline((NEW,), (entry(NOON - 1, "c"),)), (OLD,))
+    files = timeline_head(
+        DatedFiles[object](Timeline((NEW,), (entry(NOON - 1, "c"),)), past=(OLD,))
+    )
     return {
         "watermarks": msgspec.json.encode(dict.fromkeys(START, WATERMARK_MS)),
         JUDGED_FIELD: pack(JudgedHead(WATERMARK_MS, since_ms, columns)),

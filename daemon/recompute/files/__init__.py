@@ -2,14 +2,18 @@
 
 from . import line_files, source, time_order
 from .keys import plain_keys
-from .line_files import Lines, file_and_line, lines_of, read_lines, without_mark
-from .lines import (
+from .line_files import (
     LineDecoder,
+    Lines,
     RecordedRecord,
     UnknownTopic,
+    file_and_line,
     line_decoder,
+    lines_of,
     most_line_bytes,
+    read_lines,
     record_of,
+    without_mark,
 )
 from .refusals import IgnoredKinds, Refusals, Refused, explained, guess, refused_line
 from .source import FileEvents, file_lane

@@ -28,8 +28,7 @@ from ...events import (
     timestamp_ms,
     too_large,
 )
-from .line_files import Lines
-from .lines import LineDecoder
+from .line_files import LineDecoder, Lines
 from .refusals import Refusals
 from .time_order import NO_RECORDS, OrderedRecords
 

@@ -25,8 +25,7 @@ from ...worker import MAX_BATCH_BYTES
 from ..clients import class_by_the_whole_index
 from ..driver import LaneDriver
 from .keys import KEYS_PER_MS, EventReader
-from .line_files import read_lines
-from .lines import line_decoder, most_line_bytes
+from .line_files import line_decoder, most_line_bytes, read_lines
 from .refusals import IgnoredKinds, Refusals
 from .time_order import Ordered, OrderedRecords, TimeOrder
 

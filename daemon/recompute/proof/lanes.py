@@ -14,8 +14,7 @@ from ...plan import Plan
 from ...views import ALWAYS
 from ..driver import Settled
 from ..log import LogReplay, LostBeginning
-from .differences import Difference, Differences, Matching, columns_of
-from .experiments import integers_of, users_apart
+from .differences import Difference, Differences, Matching, columns_of, integers_of, users_apart
 from .outcomes import MAY_HAVE_GONE, NOTHING_PROVEN, Outcome
 from .queries import QueryComparison
 from .rows import NO_DIRECTORY, Grading, JudgedComparison, RowsComparison

@@ -180,7 +180,7 @@ def test_a_new_file_that_grades_more_severely_opens_nothing_and_a_fall_by_it_doe
                 each.urgency
                 for each in reading(
                     site, NOON + minutes * MINUTE_MS, publisher, files
-                ).judged_falls.told
+                ).judged.changes.told
             }
             for minutes in (0, 90, 150, 235, 300)
         ]
