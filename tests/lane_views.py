@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from prometheus_client.metrics_core import Metric as SeriesFamily
@@ -203,3 +204,11 @@ def _matrix(rows: Mapping[int, list[int]]) -> Rows:
     for segment, row in rows.items():
         matrix[segment] = row
     return matrix
+
+
+def with_clicks(reading: Reading, *, plan: Plan | None = None, **changes: Any) -> Reading:
+    """A reading whose scores of clicks differ in these fields, or are under another plan."""
+    clicks, *others = reading.scores
+    if plan is not None:
+        changes["measure"] = replace(clicks.measure, plan=plan)
+    return replace(reading, scores=(replace(clicks, **changes), *others))

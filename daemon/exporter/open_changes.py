@@ -55,7 +55,7 @@ def _of(change: ToldChange, labels: str) -> Iterator[Sample]:
     words, look_at = ("", "") if pattern is None else (pattern.words, pattern.look_at)
     info = {"named": named, "words": words, "look_at": look_at}
     text = ",".join(f'{name}="{escape(value)}"' for name, value in info.items())
-    yield FAMILIES["relevanced_change_open_info"], f"{labels},{text}", 1
+    yield FAMILIES["relevanced_change_open_text"], f"{labels},{text}", 1
 
 
 def _listed(segments: tuple[str, ...]) -> str:

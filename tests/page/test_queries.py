@@ -8,6 +8,7 @@ import pytest
 
 from relevanced.daemon.tools.demonstration import BROKEN_QUERIES
 from tests.daemon.http.test_queries import DAY, HOUR_MS, START_MS
+from tests.lane_views import with_clicks
 from tests.page.browser import Page
 from tests.page.queries_site import BROKEN, DEMO_SETTINGS, broken_site, demo_lane, serving, stored
 from tests.page.served import HOSTILE, api, text
@@ -290,7 +291,7 @@ async def test_new_numbers_come_without_reloading(page: Page) -> None:
         reading = daemon.server.published.reading
         assert reading is not None
         snapshot = replace(reading.snapshot, as_of_ms=(reading.snapshot.as_of_ms or 0) + 60_000)
-        daemon.show(replace(reading, snapshot=snapshot))
+        daemon.show(with_clicks(reading, snapshot=snapshot))
         await page.until(
             f"document.querySelector('#queries td.count').innerText > '1,00{requested}'"
         )

@@ -188,10 +188,10 @@ def test_what_is_open_is_served_as_alerts_compare_it() -> None:
     assert (change["segment"], change["country"], change["metric"]) == ("DE", "DE", "RR@10")
     assert (change["urgency"], change["against"], change["measure"]) == ("page", "hour", "feedback")
     assert served["_loss_ratio"].value == pytest.approx(0.65, abs=0.04)
-    assert served["_info"].labels["named"] == "country DE"
+    assert served["_text"].labels["named"] == "country DE"
     assert set(served) == {
         *("", "_since_timestamp_seconds", "_score", "_loss_ratio", "_z", "_scored_impressions"),
-        *("_carried_ratio", "_info"),
+        *("_carried_ratio", "_text"),
     }
 
 
@@ -201,5 +201,5 @@ def test_hours_after_a_repair_nobody_is_told_of_what_fell_with_it() -> None:
     told = {}
     for minutes in (-410, -300, -125, -60, 0):
         read = reading(site, NOW_MS + minutes * MINUTE_MS, publisher)
-        told[minutes] = [(each.series[1], each.urgency) for each in read.judged.told]
+        told[minutes] = [(each.series[1], each.urgency) for each in read.clicks.changes.told]
     assert told == {-410: [], -300: [("DE", "page")], -125: [("DE", "page")], -60: [], 0: []}

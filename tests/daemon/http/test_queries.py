@@ -32,7 +32,7 @@ from relevanced.daemon.telemetry import Telemetry
 from relevanced.daemon.views import Mirror
 from relevanced.metrics import catalog
 from tests.fakes import MemoryLane
-from tests.lane_views import published_of, reading_of
+from tests.lane_views import published_of, reading_of, with_clicks
 from tests.whole_batch import process_batch
 
 try:
@@ -382,10 +382,10 @@ async def test_examples_of_fewer_users_than_now_asked_for_are_not_shown(client: 
     reading = client.server.published.reading
     assert reading is not None and reading.plan.queries is not None
     kept = replace(reading.plan.queries, min_users=0)
-    lower = replace(reading, plan=replace(reading.plan, queries=kept))
+    lower = with_clicks(reading, plan=replace(reading.plan, queries=kept))
     client.server.published = replace(client.server.published, reading=lower)
     assert len((await client.ok("/detail", window="1h", query="query 4"))["examples"]) == 2
-    higher = replace(reading, plan=replace(reading.plan, queries=replace(kept, min_users=4)))
+    higher = with_clicks(reading, plan=replace(reading.plan, queries=replace(kept, min_users=4)))
     client.server.published = replace(client.server.published, reading=higher)
     found = await client.ok("/detail", window="1h", query="query 4")
     assert found["examples"] == []
@@ -427,7 +427,7 @@ async def test_queries_that_are_not_kept_are_said_to_be_off() -> None:
         assert status == 400 and "queries.by" in body["error"]
         reading = client.server.published.reading
         assert reading is not None
-        off = replace(reading, plan=replace(site.plan, queries=None))
+        off = with_clicks(reading, plan=replace(site.plan, queries=None))
         client.server.published = replace(client.server.published, reading=off)
         status, body = await client.get()
         assert status == 404 and "queries.text" in body["error"]
