@@ -58,18 +58,14 @@ from .harvesting import (
 )
 from .inference import (
     ArmComparison,
-    Defined,
     Statement,
     Undefined,
     Verdict,
     compare_arms,
-    compare_defined,
     compare_rows,
     guardrail_interval,
     guardrail_log_evalue,
-    over_all,
     verdict,
-    worst_value,
 )
 from .interleaving import credits, preference
 from .lists import Booleans, Floats, Integers, Lists, by_column, distinct
@@ -114,6 +110,7 @@ from .sequences import (
     relative_statement,
 )
 from .stratification import post_stratified, post_stratified_rows
+from .undefined_lists import Defined, compare_defined, over_all, worst_value
 from .users import (
     ALL_HASHES,
     CAPACITY,

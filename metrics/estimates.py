@@ -87,7 +87,8 @@ def difference(control: Estimate, treatment: Estimate) -> Estimate:
 def relative_difference(control: Estimate, treatment: Estimate) -> Estimate:
     """(treatment - control) / control, with its variance by the delta method.
 
-    For a single look at plenty of data. At every look, and for rare outcomes, use `relative.py`.
+    For a single look at plenty of data. At every look, and for rare outcomes, use
+    `sequences.relative_statement`.
     Undefined (NaN) if the mean of the control is not above 0. Source: Fieller 1954, first order.
 
     >>> change = relative_difference(Estimate(0.6, 3e-6, 100), Estimate(0.585, 1e-6, 50))

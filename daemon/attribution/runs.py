@@ -28,7 +28,6 @@ from ..events import (
     Rejected,
 )
 from ..lane import AttributeTexts, ParsedAttributes, Spans, hashes_of, joined_texts, merged
-
 from .columns import PlainColumns, read_columns
 from .item_lists import NO_RANK, RecordSlice, queries_of
 

@@ -3,6 +3,16 @@ pure arithmetic on plain arrays, without lanes or I/O.
 """
 
 from . import settings, text, weeks
+from .design_effect import (
+    BEFORE_KNOWN,
+    DAY,
+    MEASURED_HOURS,
+    WEEK,
+    HourSums,
+    measured,
+    of_group,
+    used,
+)
 from .evidence import COUNTS, UNKNOWN, Counts, Noise, Side, evidence, largest_mix_share
 from .incidents import Incident, MeasuredChange, Moved, Story, incidents
 from .ledger import (
@@ -22,22 +32,7 @@ from .ledger import (
     without_falls,
 )
 from .levels import BELOW_MAXIMUM, JudgedBins, Onsets, onsets
-from .noticeable import (
-    BEFORE_KNOWN,
-    DAY,
-    MEASURED_HOURS,
-    WEEK,
-    HourSums,
-    Site,
-    by_earlier,
-    by_scan,
-    earlier_lane,
-    hour_lane,
-    hour_lane_knowing,
-    measured,
-    of_group,
-    used,
-)
+from .noticeable import Site, by_earlier, by_scan, earlier_lane, hour_lane, hour_lane_knowing
 from .patterns import (
     NAMES,
     NUMBERS,

@@ -1,12 +1,8 @@
 """The settings that scores and the pipeline are judged by: what depends on preference or on the
 traffic of a site. Pure.
 
-The thresholds of z are not among them: see `thresholds`.
-
-The z-scores beyond which a score is called worse.
-
-They are no settings: the tables of false alarms and detection times in deploy/runbook.md were
-measured with them.
+The z-scores beyond which a score is called worse stand here too, and are no settings: the tables
+of false alarms and detection times in deploy/runbook.md were measured with them.
 
 Which metrics tell a change, and which tell what it looks like.
 """

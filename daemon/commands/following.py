@@ -2,7 +2,7 @@
 what it waits for before it can begin: every server at once, not the first alone.
 
 Workers propose the layout of their own configuration, and all processes follow the one in force
-(see `storage.redis.layout_registry`). When it moves, the parts of the process end, and begin again
+(see `storage.LayoutRegistry`). When it moves, the parts of the process end, and begin again
 under it: `Working.over` is their end.
 """
 

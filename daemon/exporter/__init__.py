@@ -19,6 +19,7 @@ from .baselines import (
     shares,
     sides_of,
 )
+from .design_effects import HOURS_AT_ONCE, DesignEffect, Measuring
 from .detector import CELLS_PER_MS, Basis, ChangeDetector, look_at
 from .exporter import Exporter, refresh_after_s
 from .exposition import (
@@ -83,7 +84,7 @@ from .publisher import (
 )
 from .sample_series import TAKEN, experiment_samples, file_samples, label_names
 from .scorer import Scorer
-from .timelines import HOURS_AT_ONCE, DesignEffect, Measuring, Timelines
+from .timelines import Timelines
 
 __all__ = (
     "averaged",

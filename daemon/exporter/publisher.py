@@ -46,12 +46,12 @@ from ..views import (
     words_of,
 )
 from . import exposition, sample_series
+from .design_effects import Measuring
 from .exposition import Chunks, Exposition
 from .first_sights import CatchUpProgress, FirstSights
 from .measures import MeasureScores, measures_of
 from .open_changes import open_change_samples
 from .scorer import Scorer, no_bins
-from .timelines import Measuring
 
 
 @dataclass(frozen=True)

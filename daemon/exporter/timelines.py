@@ -3,13 +3,10 @@
 What is settled does not change, so each pane and hour is summed over lanes and segments once;
 the next look adds the newest. A lane that replaces a page, which a repair may do, replaces the sum.
 
-The design effect of this installation's searches, measured from the last weeks of hours.
-
-Pure apart from what it remembers: the rows of some segments in each hour, which are unpacked some
-hours at a time, so that no snapshot waits for weeks of them.
+Pure apart from what it keeps.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -17,29 +14,10 @@ import numpy as np
 
 from relevanced.metrics import Booleans, Floats, Integers
 
-from ..changes import (
-    DAY,
-    MEASURED_HOURS,
-    ChangeSettings,
-    Counts,
-    HourSums,
-    ScoreTimeline,
-    measured,
-    used,
-)
-from ..lane import Rows
+from ..changes import Counts, ScoreTimeline
 from ..panes import pane_start
-from ..plan import OTHER, Plan
-from ..views import (
-    WHOLE,
-    HourHistory,
-    LaneView,
-    Segment,
-    Selection,
-    Snapshot,
-    busiest_rows,
-    kept_from,
-)
+from ..plan import Plan
+from ..views import HourHistory, LaneView, Segment, Selection, kept_from
 from .baselines import WEEK, WEEKS, outages
 
 RESELECT_MS: Final = 600_000
@@ -243,123 +221,3 @@ def _are_the_same(before: Sequence[object], now: Sequence[object]) -> bool:
     return len(before) == len(now) and all(
         one is other for one, other in zip(before, now, strict=True)
     )
-
-
-SEGMENTS: Final = 8
-"""How many segments of each grouping are measured: the busiest."""
-HOURS_AT_ONCE: Final = 168
-"""Hours that one snapshot unpacks at most."""
-
-
-@dataclass(frozen=True)
-class DesignEffect:
-    """What is served of it."""
-
-    used: float
-    measured: float | None = None
-    """None until it is known."""
-
-
-class Measuring:
-    """Measures once an hour, when another hour has settled."""
-
-    def __init__(self, plan: Plan, change_settings: ChangeSettings) -> None:
-        self.found = DesignEffect(used(change_settings.design_effect, None))
-        """As of the last hour that was measured."""
-        self._plan = plan
-        self._change_settings = change_settings
-        self._segments: tuple[Segment, ...] = ()
-        self._chosen_on: int | None = None
-        self._rows: dict[int, tuple[object, Rows]] = {}
-        """Start of an hour → its version, and the rows of the segments."""
-        self._measured: tuple[tuple[int, object], ...] = ()
-        """The hours that the result was measured from."""
-
-    def take(self, history: HourHistory, snapshot: Snapshot, shown: Selection) -> DesignEffect:
-        """Measure, if the hours are others than before and all of them are unpacked; returns what
-        is known. `history` must have taken the lanes of the snapshot. Raises Damaged."""
-        starts = _whole_hours(history, snapshot, self._plan)
-        hours = tuple((start, history.version_of(start)) for start in starts)
-        if not hours or _are_the_same_measured(hours, self._measured):
-            return self.found
-        self._choose(starts[-1], snapshot, shown)
-        missing = [hour for hour in hours if not self._has(*hour)]
-        for start, version in missing[:HOURS_AT_ONCE]:
-            self._rows[start] = (version, history.rows_of(start, self._segments))
-        if len(missing) <= HOURS_AT_ONCE:
-            self._rows = {start: self._rows[start] for start in starts}
-            known = measured(self._groups(starts))
-            self.found = DesignEffect(used(self._change_settings.design_effect, known), known)
-            self._measured = hours
-        return self.found
-
-    def _has(self, start: int, version: object) -> bool:
-        return start in self._rows and self._rows[start][0] is version
-
-    def _choose(self, last: int, snapshot: Snapshot, shown: Selection) -> None:
-        """Choose the segments, once a day: others would have to be unpacked for all hours."""
-        day = last // (DAY * self._plan.hour_ms)
-        if day == self._chosen_on:
-            return
-        self._chosen_on = day
-        chosen = (WHOLE, *sorted(_busiest(snapshot, shown)))
-        if chosen != self._segments:
-            self._segments, self._rows = chosen, {}
-
-    def _groups(self, starts: list[int]) -> Iterator[HourSums]:
-        """One metric of the segments of one grouping each, from the first of the hours to the
-        last."""
-        length = (starts[-1] - starts[0]) // self._plan.hour_ms + 1
-        rows = np.zeros((len(self._segments), length, self._plan.row_width))
-        for start in starts:
-            rows[:, (start - starts[0]) // self._plan.hour_ms] = self._rows[start][1]
-        for grouping in self._plan.grouping_names:
-            own = rows[[name == grouping for name, _ in self._segments]]
-            for index, metric in enumerate(self._plan.metrics):
-                column = self._plan.metric_column(index)
-                if len(own):
-                    drift_ratio = self._change_settings.drift_of(metric.name)
-                    yield _hours(own[:, :, column : column + 3], metric.unit, drift_ratio)
-
-
-def _whole_hours(history: HourHistory, snapshot: Snapshot, plan: Plan) -> list[int]:
-    """The starts of the hours that count: whole ones of the last weeks, without outages and losses,
-    oldest first."""
-    if snapshot.as_of_ms is None or not history.starts:
-        return []
-    end_ms = pane_start(snapshot.as_of_ms - plan.timing.settle_ms, plan.hour_ms)
-    # The first hour is left out: the lane may have begun within it.
-    begin_ms = max(min(history.starts) + plan.hour_ms, end_ms - MEASURED_HOURS * plan.hour_ms)
-    covered = range(begin_ms, end_ms, plan.hour_ms)
-    left_out = outages(history.traffic(), covered) | history.lost
-    return [start for start in covered if start not in left_out]
-
-
-def _are_the_same_measured(
-    hours: tuple[tuple[int, object], ...], before: tuple[tuple[int, object], ...]
-) -> bool:
-    return len(hours) == len(before) and all(
-        start == other and version is known
-        for (start, version), (other, known) in zip(hours, before, strict=True)
-    )
-
-
-def _busiest(snapshot: Snapshot, shown: Selection) -> Iterator[Segment]:
-    """The busiest segments of each grouping that have series of their own."""
-    impressions = shown.fold(busiest_rows(snapshot))[:, 0].tolist()
-    left: dict[str, int] = {}
-    for _, segment in sorted(zip(impressions, shown.segments, strict=True), reverse=True):
-        grouping, value = segment
-        if segment != WHOLE and value != OTHER and left.setdefault(grouping, SEGMENTS):
-            left[grouping] -= 1
-            yield segment
-
-
-def _hours(columns: Floats, unit: int, drift_ratio: float) -> HourSums:
-    """From (series, hours, 3) of scored impressions, sums and squares in a metric's unit."""
-    scored, sums, squares = columns[..., 0], columns[..., 1] / unit, columns[..., 2] / unit
-    several = scored > 1
-    means = np.divide(sums, scored, out=np.zeros_like(sums), where=scored > 0)
-    spread = np.maximum(squares - sums * means, 0.0)
-    variances = np.divide(spread, scored - 1, out=np.zeros_like(sums), where=several)
-    return HourSums(np.where(several, scored, 0.0), means, variances, drift_ratio)

@@ -28,28 +28,30 @@ from .grades import (
     QueryClasses,
     read_classes,
 )
-from .scoring import NO_ITEM, Grades, JudgedPlan, judged_plan, score
-from .timeline import (
+from .index import (
     HOUR_MS,
     LEAD_MS,
-    NOTHING_READ,
-    DatedFiles,
     FaultyIndex,
     IndexEntry,
+    earliest_start_ms,
+    file_name,
+    from_now,
+    parse,
+    start_text,
+    text_of,
+)
+from .scoring import NO_ITEM, Grades, JudgedPlan, judged_plan, score
+from .timeline import (
+    NOTHING_READ,
+    DatedFiles,
     Prepared,
     Timeline,
     begun,
     earliest_by_log_ms,
     earliest_for_lane_ms,
-    earliest_start_ms,
-    file_name,
-    from_now,
     in_force,
-    parse,
     prepared,
     pruned,
-    start_text,
-    text_of,
 )
 
 __all__ = (

@@ -21,10 +21,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import BinaryIO, Final, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from . import timeline
+from . import index
 from .formats import read as read_judgements
 from .grades import MOST_LINE_BYTES, Fault, FaultyJudgements
-from .timeline import FaultyIndex, IndexEntry, Timeline
+from .index import FaultyIndex, IndexEntry
+from .timeline import Timeline
 
 INDEX: Final = "index"
 MOST_INDEX_BYTES: Final = 4 * 2**20
@@ -80,7 +81,7 @@ def read_index(directory: Path) -> tuple[IndexEntry, ...]:
     if len(data) > MOST_INDEX_BYTES:
         rule = f"must have at most {MOST_INDEX_BYTES:,} bytes"
         raise FaultyIndex([Fault(str(path), 0, rule)])
-    return tuple(timeline.parse(data, str(path)))
+    return tuple(index.parse(data, str(path)))
 
 
 def read_file(path: Path, read: Reader[T]) -> tuple[str, T]:
@@ -143,13 +144,13 @@ def add(
     The copy is what is checked and hashed. Raises NotAdded where a rule forbids it,
     FaultyJudgements, FaultyIndex and OSError; then nothing has been put in place.
     """
-    if start_ms % timeline.HOUR_MS or start_ms < earliest_ms:
+    if start_ms % index.HOUR_MS or start_ms < earliest_ms:
         raise NotAdded(
-            f"start={timeline.start_text(start_ms)}: must be a whole hour, and not before"
-            f" {timeline.start_text(earliest_ms)}"
+            f"start={index.start_text(start_ms)}: must be a whole hour, and not before"
+            f" {index.start_text(earliest_ms)}"
         )
     try:
-        name = timeline.file_name(start_ms, source.name)
+        name = index.file_name(start_ms, source.name)
     except ValueError as error:
         raise NotAdded(str(error)) from None
     with _locked(directory):
@@ -165,7 +166,7 @@ def add(
             beside.unlink(missing_ok=True)
         _sync(directory)
         entry = IndexEntry(start_ms, name, sha256)
-        _write(directory / INDEX, timeline.text_of(sorted([*entries, entry])))
+        _write(directory / INDEX, index.text_of(sorted([*entries, entry])))
     return entry, content.counts
 
 
@@ -174,10 +175,10 @@ def _check_new(directory: Path, start_ms: int, entries: tuple[IndexEntry, ...]) 
     for entry in entries:
         if entry.start_ms == start_ms:
             raise NotAdded(
-                f"start={timeline.start_text(start_ms)}: {entry.name} starts then, and an entry of"
+                f"start={index.start_text(start_ms)}: {entry.name} starts then, and an entry of"
                 " the index is never changed: choose another hour"
             )
-    if len(entries) >= timeline.MOST_FILES:
+    if len(entries) >= index.MOST_FILES:
         raise NotAdded(f"{directory / INDEX}: lists {len(entries)} files, the most that it may")
 
 

@@ -116,7 +116,8 @@ from .row_sets import (
     take,
 )
 from .settling import latest_ms
-from .waiting import Pending, Waiting, WaitingFeedback, moved, moved_by_all
+from .waiting import Waiting, WaitingFeedback
+from .watermarks import Pending, moved, moved_by_all
 
 __all__ = (
     "Admission",

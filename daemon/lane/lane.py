@@ -44,7 +44,8 @@ from .new_impressions import Assignments, QueryKeys, SearchColumns, SubjectColum
 from .open_impressions import OpenImpressions
 from .queries import LaneQueries, queries_of
 from .row_sets import PagedRows, RowSet
-from .waiting import Pending, WaitingFeedback
+from .waiting import WaitingFeedback
+from .watermarks import Pending
 
 
 def class_files_under(

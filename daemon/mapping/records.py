@@ -26,9 +26,9 @@ from ..events import (
     Skipped,
     Trimmed,
     decoder,
-    rejected_future,
     nothing_plain,
     refused,
+    rejected_future,
     too_large,
 )
 from ..schemas import JSON, Bodies, Framing, SchemaBook

@@ -17,7 +17,7 @@ from ..lane import Lane, PagedRows, Pages, Rows, row_sets, row_width
 from ..panes import HOUR_MS, pane_start
 from ..plan import Plan
 from ..storage import pack_page, unpack_page
-from ..views import LaneRows, LaneFiles, LaneView, Names, Selection, selection, snapshot
+from ..views import LaneFiles, LaneRows, LaneView, Names, Selection, selection, snapshot
 from .driver import Settled, judged_rows
 
 

@@ -20,7 +20,8 @@ from .buckets import JudgedHours, view_of
 from .clients import whole_index
 from .files import NoRoom, UnknownTopic, explained
 from .over_time_output import SCORES, Asked, print_over_time
-from .replayed import ALL_DAYS, NothingUsual, Replayed, replayed
+from .query_hours import ALL_DAYS, NothingUsual
+from .replayed import Replayed, replayed
 from .report import (
     NothingLeft,
     ReplayReport,

@@ -15,8 +15,8 @@ from ..lane import Lane, new_column, row_sets
 from . import (
     experiments as stored_experiments,
     head,
+    judged as stored_judged,
     layouts as stored_layouts,
-    queries as stored_judged,
     queries as stored_queries,
     row_pages as stored_rows,
 )

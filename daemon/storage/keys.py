@@ -4,7 +4,7 @@ Keys of a lane, after its prefix:
 
     head            hash: token, sequence, offsets, watermarks, counts, idle mark, start, state,
                     logs (see `head`), stall (see `head`), queries (see `queries`),
-                    judged and judgements (see `judged`); how many keys `changes` and how many
+                    judged and judgements (see `row_pages`); how many keys `changes` and how many
                     fields `names` must have; and `unswept` while keys of an earlier lane of this
                     number may be left
     names           hash: segment id → [grouping id, segment]
@@ -16,7 +16,7 @@ Keys of a lane, after its prefix:
     experiment:H    an experiment, parts of its users, and its ended days (see `experiments`)
     hours:START:P   page P of the rows of an hour that has settled, or is about to
     judged:W:START:P, judged:hours:START:P
-                    the same pages of judged rows (see `judged`)
+                    the same pages of judged rows
     queries:START   the tables of queries of an hour that is over; queries:START:part:N, of the
                     hour that is open (see `queries`)
     examples:START  examples of queries of an hour that is over (see `row_pages`)

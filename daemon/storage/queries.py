@@ -8,15 +8,10 @@ Pure.
 Rows in parts are absolute: a later one replaces an earlier one. A cut, or as many rows in parts as
 the tables have, writes the tables anew and unlinks the parts before. Readers do not follow these
 keys: the head lists them.
-
-What a commit writes of judged rows into the head of a lane, and how that is read back.
-
-Their pages are written as those of all rows: see `rows`.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
 import msgspec
 import numpy as np
@@ -24,25 +19,13 @@ from msgspec.structs import astuple
 
 from relevanced.metrics import Integers
 
-from ..lane import (
-    WHOLE,
-    Lane,
-    LaneJudged,
-    LaneQueries,
-    ShownInBatch,
-    Tables,
-    cut,
-    final_before_ms,
-    joined_texts,
-    latest_ms,
-    new_tables,
-)
+from ..lane import WHOLE, Lane, LaneQueries, Tables, cut, joined_texts, new_tables
 from ..plan import Plan
 from ..queries import UNICODE_VERSION, QueryTable, secret_fingerprint
 from . import row_pages
-from .head import Head, QueryHead, part_key, queries_hour_key
+from .head import QueryHead, part_key, queries_hour_key
 from .keys import pack, pack_integers, unpack, unpack_integers
-from .row_pages import JUDGED_FIELD, JUDGEMENTS_FIELD, JudgedHead, StoredExamples, timeline_head
+from .row_pages import StoredExamples
 
 
 class StoredTable(msgspec.Struct, array_like=True, frozen=True):
@@ -268,63 +251,3 @@ def confirmed(lane: Lane, head: QueryHead) -> None:
     assert queries is not None
     queries.parts, queries.part_rows = list(head.parts), head.part_rows
     queries.stored, queries.examples.stored = dict(head.hours), dict(head.examples)
-
-
-NOTHING: Final = b""
-"""The value of a field of a lane where lists were judged and are not any more."""
-
-
-def changed_fields(lane: Lane, stored: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Return the fields of the head that differ from what is stored."""
-    fields = dict.fromkeys((JUDGED_FIELD, JUDGEMENTS_FIELD), NOTHING)
-    if lane.judged is not None:
-        fields |= _fields(lane, lane.judged)
-    return {name: data for name, data in fields.items() if stored.get(name, NOTHING) != data}
-
-
-def _fields(lane: Lane, judged: LaneJudged) -> dict[str, bytes]:
-    head = JudgedHead(
-        latest_ms=latest_ms(lane),
-        since_ms=judged.since_ms,
-        columns=judged.plan.column_ids,
-        from_slot=judged.from_slot,
-        lost_hours=tuple(sorted(judged.lost_hours)),
-    )
-    fields = {JUDGED_FIELD: pack(head)}
-    if judged.files.timeline is not None:
-        fields[JUDGEMENTS_FIELD] = pack(timeline_head(judged.files))
-    return fields
-
-
-def confirmed_judged(
-    stored: Mapping[str, bytes], fields: Mapping[str, bytes]
-) -> Mapping[str, bytes]:
-    """Return what the head says once a commit of these fields is applied."""
-    written = {name: fields[name] for name in (JUDGED_FIELD, JUDGEMENTS_FIELD) if name in fields}
-    return {**stored, **written} if written else stored
-
-
-def fields_of(head: Head) -> dict[str, bytes]:
-    """Return the fields as the head in the store has them."""
-    fields = {}
-    if head.judged is not None:
-        fields[JUDGED_FIELD] = pack(head.judged)
-    if head.judgements is not None:
-        fields[JUDGEMENTS_FIELD] = pack(head.judgements)
-    return fields
-
-
-def restore_head(lane: Lane, head: Head) -> None:
-    """Give the judged rows of a lane what the head says of them. Raises KeyError where it says
-    nothing."""
-    judged = lane.judged
-    assert judged is not None
-    if head.judged is None:
-        raise KeyError(JUDGED_FIELD)
-    judged.since_ms = head.judged.since_ms
-    judged.from_slot, judged.lost_hours = head.judged.from_slot, set(head.judged.lost_hours)
-    judged.shown = ShownInBatch(judged.from_slot)
-    if head.judgements is not None:
-        head.judgements.restore(judged.files)
-    if lane.watermark_ms is not None:
-        judged.final_before = final_before_ms(lane.watermark_ms, lane.plan.timing)

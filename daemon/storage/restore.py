@@ -33,7 +33,7 @@ from ..plan import ALL, Plan
 from ..queries import HASHED, secret_fingerprint
 from . import (
     experiments as stored_experiments,
-    queries as stored_judged,
+    judged as stored_judged,
     queries as stored_queries,
     row_pages,
 )

@@ -3,27 +3,7 @@ neither Kafka nor Redis, only their ports.
 """
 
 from . import batch, memory, recovery
-from .batch import (
-    MAX_BATCH_BYTES,
-    MAX_BATCH_S,
-    MAX_CHUNK_RECORDS,
-    MAX_CHUNK_S,
-    MIN_BATCH_RECORDS,
-    MIN_CHUNK_RECORDS,
-    TAKEN_BACK,
-    Cost,
-    DeadLetter,
-    PollCost,
-    Records,
-    idle_mark,
-    is_backlog,
-    is_suspect,
-    is_to_pass_over,
-    next_batch_size,
-    next_chunk_size,
-    next_mark,
-    one_by_one,
-)
+from .batch import TAKEN_BACK, DeadLetter, Records, idle_mark
 from .dated_files import (
     NO_JUDGEMENTS,
     NOT_READ_YET,
@@ -45,24 +25,42 @@ from .memory import (
     TRIM_AFTER_RECORDS,
     IdleTrim,
     MemoryBound,
-    Needed,
-    Retention,
     bound_message,
     bound_of,
     configure_allocator,
     container_bytes,
     is_bound_met,
-    rebuilt_ms,
     resident_bytes,
-    shortfalls,
-    silence_text,
-    silent_topics,
     trim_heap,
-    unread_reasons,
 )
 from .ownership import Beginning, OwnedLane, Ownership
-from .recovery import MANY, Ports, Process, SchemaWaits, schema_names
+from .pacing import (
+    MAX_BATCH_BYTES,
+    MAX_BATCH_S,
+    MAX_CHUNK_RECORDS,
+    MAX_CHUNK_S,
+    MIN_BATCH_RECORDS,
+    MIN_CHUNK_RECORDS,
+    Cost,
+    PollCost,
+    is_backlog,
+    next_batch_size,
+    next_chunk_size,
+)
+from .recovery import Ports, Process
+from .refill_window import (
+    Needed,
+    Retention,
+    rebuilt_ms,
+    shortfalls,
+)
 from .reporting import report_mapped
+from .schema_waits import MANY, SchemaWaits, schema_names
+from .silent_topics import (
+    silence_text,
+    silent_topics,
+    unread_reasons,
+)
 from .source import (
     Batch,
     LaneLost,
@@ -75,6 +73,7 @@ from .source import (
     rebuilt_from_ms,
 )
 from .stall_watch import StallWatch
+from .stalls import is_suspect, is_to_pass_over, next_mark, one_by_one
 from .worker import Pace, Worker
 
 __all__ = (

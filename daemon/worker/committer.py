@@ -21,11 +21,13 @@ from ..schemas import SchemaId
 from ..storage import Answer, Commit, StallMark, confirm, plan_commit
 from ..telemetry import Telemetry
 from . import batch as batches
-from .batch import MARKS, DeadLetter, Records, is_suspect, is_to_pass_over, one_by_one
+from .batch import DeadLetter, Records
 from .dated_files import FileWaits, WatchedDirectory, classes_use, judgements_use
 from .dead_letters import RefusedRecordsLog
 from .ownership import Damage, Integrity, OwnedLane, Ownership
-from .recovery import Ports, Process, SchemaWaits
+from .recovery import Ports, Process
+from .schema_waits import SchemaWaits
+from .stalls import MARKS, is_suspect, is_to_pass_over, one_by_one
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
@@ -197,7 +199,7 @@ Apply: TypeAlias = Callable[[OwnedLane, Records, Mapping[str, int]], Awaitable[l
 class WaitingLanes:
     """Takes batches that are not processed in turn with those of other lanes, by a task for each:
     those that must wait for schemas or dated files, and those whose records are taken one by one,
-    each with a commit of its own (see `batch`)."""
+    each with a commit of its own (see `stalls`)."""
 
     def __init__(
         self,

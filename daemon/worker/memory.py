@@ -9,17 +9,11 @@ worker, or a restart raised the bound.
 import ctypes
 import gc
 import os
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final
 
 import structlog
-
-from ..config import Ago, LogEnd, Start
-from ..events import span_text
-from ..lane import topic_and_reason
 
 log = structlog.get_logger(__name__)
 
@@ -202,118 +196,3 @@ class MemoryBound:
 def memory_bound(max_memory_mib: int | None) -> MemoryBound:
     """The bound of the setting, else of the container."""
     return MemoryBound(bound_of(max_memory_mib, container_bytes()))
-
-
-@dataclass(frozen=True)
-class Retention:
-    """How long a topic keeps its records."""
-
-    ms: int | None
-    """None: for ever."""
-    basis: str
-    """What says so: `retention.ms`, or the age of its first record."""
-
-    def words(self) -> str:
-        """For people."""
-        return f"{'all' if self.ms is None else span_text(self.ms)} ({self.basis})"
-
-
-@dataclass(frozen=True)
-class Needed:
-    """How far back the records of a configuration matter.
-
-    State that Redis lost is read again from Kafka: from `kafka.start` on, as far as the topics
-    still have it. With the default start that is the longest window, and not the history that
-    baselines are made of. Nobody should learn that on the day of the loss.
-    """
-
-    history_ms: int
-    """`history.days`."""
-    open_ms: int
-    """Attribution window, lateness and base pane: what an interruption must not exceed."""
-
-
-def rebuilt_ms(start: Start, topics: Mapping[str, Retention]) -> int | None:
-    """How far back a lane that begins anew is complete; None: without a bound."""
-    spans = [kept.ms for kept in topics.values() if kept.ms is not None]
-    if start is LogEnd.LATEST:
-        return 0
-    if isinstance(start, Ago):
-        spans.append(start.ms)
-    return min(spans, default=None)
-
-
-def shortfalls(start: Start, topics: Mapping[str, Retention], needed: Needed) -> list[str]:
-    """What would be missing after a loss, each as a sentence with the way out; none where all of
-    the history would be there."""
-    found = []
-    reach_ms = rebuilt_ms(start, topics)
-    if reach_ms is not None and reach_ms < needed.history_ms:
-        found.append(
-            f"a lost Redis would be filled again from the last {span_text(reach_ms)} only, not from"
-            f" history.days ({span_text(needed.history_ms)}): {_way_out(start, reach_ms)}"
-        )
-    for topic, kept in sorted(topics.items()):
-        if kept.ms is not None and kept.ms < needed.open_ms:
-            found.append(
-                f"topic {topic} keeps {kept.words()}, less than attribution.window, lateness and"
-                f" pane together ({span_text(needed.open_ms)}): raise its retention"
-            )
-    return found
-
-
-def _way_out(start: Start, reach_ms: int) -> str:
-    if start is LogEnd.LATEST or (isinstance(start, Ago) and start.ms <= reach_ms):
-        return 'set kafka.start = "earliest", and back Redis up if the topics keep less'
-    return "raise the retention of the topics, or back Redis up"
-
-
-Counts: TypeAlias = Mapping[str, Mapping[str, int]]
-"""Family → label → count, of a lane."""
-
-
-def silent_topics(watermarks: Sequence[Mapping[str, int | None]]) -> tuple[str, ...]:
-    """The topics that have had no event in any lane. `watermarks`: of each lane, topic → watermark,
-    None before its first event; it is stored, so that a restart does not forget it."""
-    topics = {topic for lane in watermarks for topic in lane}
-    heard = {topic for lane in watermarks for topic, mark in lane.items() if mark is not None}
-    return tuple(sorted(topics - heard))
-
-
-def unread_reasons(lanes: Iterable[Counts], topics: Sequence[str]) -> dict[str, int]:
-    """Reason → records, or parts of some, that are no events: those left out of these topics, and
-    those refused of any topic, because refusals are not counted by topic. The most frequent
-    first."""
-    found = Counter[str]()
-    for counts in lanes:
-        found.update(counts.get("rejected", {}))
-        for label, count in counts.get("skipped", {}).items():
-            topic, reason = topic_and_reason(label)
-            found[reason] += count if topic in topics else 0
-    return {reason: count for reason, count in found.most_common() if count}
-
-
-def silence_text(
-    topics: Sequence[str],
-    lanes: int,
-    reasons: Mapping[str, int] | None = None,
-    brokers: Sequence[str] = (),
-) -> str:
-    """What readiness says about these topics; "" without any.
-    `reasons`: of `unread_reasons`."""
-    if not topics:
-        return ""
-    text = f"not one event so far, in the {lanes} lanes of this process, of {', '.join(topics)}: "
-    if not reasons:
-        return (
-            f"{text}the topic is empty, or it is not the one that search writes to (kafka.topics),"
-            " or its records have another format (events.format;"
-            " relevanced_rejected_events_total counts them)"
-        )
-    listed = ", ".join(f"{reason} {count:,}" for reason, count in reasons.items())
-    server = f" --kafka {','.join(brokers)}" if brokers else ""
-    return (
-        f"{text}records were read that are no events by this configuration ({listed}). What they"
-        f" are, and a configuration that reads them: relevanced doctor{server}"
-        f" --topics {','.join(topics)}"
-    )

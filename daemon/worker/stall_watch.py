@@ -1,4 +1,4 @@
-"""Writes the mark of a batch that takes too long (see `batch`), while the work goes on in steps.
+"""Writes the mark of a batch that takes too long (see `stalls`), while the work goes on in steps.
 
 A thread writes it, over a connection of its own: the work may keep the event loop from its turn
 until the process is killed. It looks at the CPU time of the event loop's thread, of which only that
@@ -16,7 +16,9 @@ import structlog
 
 from ..errors import Unavailable
 from ..storage import ClaimedLane, StallMark
-from .batch import TURN_S, Records, next_mark
+from .batch import Records
+from .pacing import TURN_S
+from .stalls import next_mark
 
 log = structlog.get_logger(__name__)
 

@@ -18,20 +18,18 @@ from typing import Any, Final
 from ..events import Decoder
 from ..storage import note_read
 from . import batch as batches
-from .batch import (
+from .batch import DeadLetter, Records, idle_mark
+from .committer import Committer, WaitingLanes
+from .memory import IdleTrim, MemoryBound
+from .ownership import OwnedLane, Ownership
+from .pacing import (
     MAX_BATCH_BYTES,
     MIN_BATCH_RECORDS,
-    DeadLetter,
     PollCost,
-    Records,
-    idle_mark,
     is_backlog,
     next_batch_size,
     next_chunk_size,
 )
-from .committer import WaitingLanes, Committer
-from .memory import IdleTrim, MemoryBound
-from .ownership import OwnedLane, Ownership
 from .recovery import Ports, Process
 from .reporting import Reporter
 from .source import Batch

@@ -36,9 +36,9 @@ from .loading import (
 from .markers import MarkerAnswer, MarkerPosted, Markers, Removed, shown
 from .parameters import (
     BadRequest,
-    Query,
     Index,
     Listed,
+    Query,
     QueryParameter,
     Segments,
     segments,

@@ -2,15 +2,15 @@
 last written to.
 
     NAMESPACE:meta      hash: lanes (partitions of the input topics), born (lanes when it began);
-                        start:N, the offsets at which lane N began (see `registry`);
+                        start:N, the offsets at which lane N began;
                         topics, began, caught_up, succeeded_by (see `succession`)
-    NAMESPACE:anew:N    an operator's permission to begin lane N anew; expires (see `registry`)
+    NAMESPACE:anew:N    an operator's permission to begin lane N anew; expires
     NAMESPACE:exporter  token of the process that serves the series; expires unless renewed
     NAMESPACE:shown     the segments of its counters, for the next exporter
     NAMESPACE:changes   the falls that are open or just over, for the next exporter
     NAMESPACE:markers   hash: what people marked (see `registers`)
     NAMESPACE:accepted  hash: other logs that lanes may begin (see `registers`)
-    {NAMESPACE:past}:*  hours that were filled (see `..past`)
+    {NAMESPACE:past}:*  hours that were filled (see `tables`)
     PREFIX:namespaces   sorted set: namespace → clock in ms of its last sign of life
 
 Tasks of a process for its namespace beside the pipeline, until the process stops.

@@ -1,4 +1,4 @@
-"""The past of a namespace: fillings, written by one process at a time (see `..past`).
+"""The past of a namespace: hours that were filled, written by one process at a time.
 
 Tables of queries as readers fetch them: when somebody asks, not with every read of a lane.
 """

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from relevanced.daemon.commands.app import raised_bound
+from relevanced.daemon.commands.process_limits import raised_bound
 
 CONFIG = '[http]\nlisten = "127.0.0.1:0"\n[redis]\nurl = "redis://127.0.0.1:1/0"\n'
 PATIENCE_S = 60

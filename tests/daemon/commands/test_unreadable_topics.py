@@ -1,6 +1,6 @@
 """When the log says that the records of a topic are no events."""
 
-from relevanced.daemon.commands.app import LOOK_EVERY_S, LOOKS, Warnings
+from relevanced.daemon.commands.worker_conditions import LOOK_EVERY_S, LOOKS, Warnings
 
 
 def test_topics_that_stay_unreadable_are_named_once_within_a_minute() -> None:

@@ -148,7 +148,7 @@ def test_a_look_unpacks_few_hours_and_the_same_hour_once(monkeypatch: pytest.Mon
 
 
 def test_it_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("relevanced.daemon.exporter.timelines.HOURS_AT_ONCE", MEASURED_HOURS)
+    monkeypatch.setattr("relevanced.daemon.exporter.design_effects.HOURS_AT_ONCE", MEASURED_HOURS)
     publisher = Publisher(PLAN)
     lane = lane_of(weeks(WEEK + 1))
     text = b"".join(publisher.publish([lane], NOON + 2 * HOUR_MS).text.plain).decode()

@@ -221,7 +221,7 @@ def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pauses between tries, and for lanes that do not answer, pass at once."""
     monkeypatch.setattr("relevanced.daemon.worker.committer.pause_s", lambda failures, jitter: 0.0)
     monkeypatch.setattr("relevanced.daemon.worker.ownership.pause_s", lambda failures, jitter: 0.0)
-    name = "relevanced.daemon.worker.recovery.pause_s"
+    name = "relevanced.daemon.worker.schema_waits.pause_s"
     monkeypatch.setattr(name, lambda failures, jitter: 0.0)
     monkeypatch.setattr("relevanced.daemon.worker.worker.LAST_TRY_S", 0.05)
 

@@ -1,0 +1,108 @@
+"""What the readiness of a worker depends on, in words, and the topics that it cannot read."""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias
+
+import structlog
+
+from ..backoff import stopped_within
+from ..errors import SchemaNotThere
+from ..exporter import Condition
+from ..queries import UNICODE_VERSION
+from ..worker import Ownership, Worker, silence_text, silent_topics, unread_reasons
+
+log = structlog.get_logger(__name__)
+
+LOOK_EVERY_S: Final = 5.0
+LOOKS: Final = 3
+"""So often in a row the same topics must be unreadable: the first records may be old ones."""
+
+Unreadable: TypeAlias = tuple[tuple[str, ...], str]
+"""(topics, what to say of them)."""
+
+
+class Warnings:
+    """Which topics were said to be unreadable."""
+
+    def __init__(self) -> None:
+        self._seen: tuple[str, ...] = ()
+        self._looks = 0
+
+    def due(self, topics: tuple[str, ...]) -> bool:
+        """Note what a look found; returns whether it is to be said now: once, as long as the same
+        topics are unreadable."""
+        self._looks = self._looks + 1 if topics == self._seen else 1
+        self._seen = topics
+        return bool(topics) and self._looks == LOOKS
+
+
+async def warn_of_unreadable(unreadable: Callable[[], Unreadable], stop: asyncio.Event) -> None:
+    """Look until the process is to stop."""
+    warnings = Warnings()
+    while not await stopped_within(stop, LOOK_EVERY_S):
+        topics, text = unreadable()
+        if warnings.due(topics):
+            log.warning("topics cannot be read", reason=text)
+
+
+def worker_conditions(
+    worker: Worker, ownership: Ownership, missing: str, brokers: Sequence[str]
+) -> list[Condition]:
+    """The conditions of a worker that has begun. `missing`: what a lost Redis could not be filled
+    with again."""
+    waiting_for = dict(worker.waiting_for)
+    new_ids = waiting_for.pop(SchemaNotThere.TEXT, "")
+    unanswered = "; ".join(f"{server}: {why}" for server, why in sorted(waiting_for.items()))
+    not_open = "; ".join(f"lane {lane}: {why}" for lane, why in sorted(ownership.not_open.items()))
+    ahead = "; ".join(
+        f"{partition}: its events are {ahead_s:.0f} s ahead of this machine's clock"
+        for partition, ahead_s in sorted(worker.ahead_of_clock.items())
+    )
+    # Dated files that cannot be read, or were refused by lanes, by what lanes need them for.
+    files = worker.files.stated(time.time_ns() // 1_000_000)
+    return [
+        Condition("memory", not worker.memory.reason, worker.memory.reason),
+        Condition("answers", not unanswered, unanswered),
+        Condition("lanes_open", not not_open, not_open),
+        Condition("clocks", not ahead, ahead),
+        # These are stated, though the process does what it can.
+        Condition("events", True, _silence(ownership, brokers)),
+        Condition("schemas", True, f"{SchemaNotThere.TEXT}: {new_ids}" if new_ids else ""),
+        Condition("history", True, missing),
+        Condition("queries", True, _other_unicode(ownership)),
+        *(Condition(name, True, text) for name, text in files.items()),
+    ]
+
+
+def _other_unicode(ownership: Ownership) -> str:
+    """Which lanes decided under another version of Unicode which texts are one query. It differs
+    only in characters that the older one does not know."""
+    lanes = [owned.claimed.lane for owned in ownership.lanes.values()]
+    found = sorted(
+        (lane.number, lane.queries.unicode)
+        for lane in lanes
+        if lane.queries is not None and lane.queries.unicode not in ("", UNICODE_VERSION)
+    )
+    return "; ".join(
+        f"lane {number}: queries before this process have keys by Unicode {before}, those of it by"
+        f" {UNICODE_VERSION}"
+        for number, before in found
+    )
+
+
+def unreadable_topics(ownership: Ownership, brokers: Sequence[str]) -> tuple[tuple[str, ...], str]:
+    """(topics without one event, though records were read that are none, what to say of them)."""
+    lanes = [owned.claimed.lane for owned in ownership.lanes.values()]
+    topics = silent_topics([lane.watermarks for lane in lanes])
+    reasons = unread_reasons([lane.counts for lane in lanes], topics) if topics else {}
+    return (topics, silence_text(topics, len(lanes), reasons, brokers)) if reasons else ((), "")
+
+
+def _silence(ownership: Ownership, brokers: Sequence[str]) -> str:
+    topics, text = unreadable_topics(ownership, brokers)
+    if topics:
+        return text
+    lanes = [owned.claimed.lane for owned in ownership.lanes.values()]
+    return silence_text(silent_topics([lane.watermarks for lane in lanes]), len(lanes))
