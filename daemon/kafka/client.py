@@ -27,6 +27,8 @@ from ..errors import RecordRefused, StartError, Unavailable
 from ..storage import consumer_group
 from ..worker import Retention
 
+NEW_PARTITIONS_NOTICED_MS: Final = 15_000
+"""How often the client asks for the partitions of its topics."""
 STOP_PATIENCE_S: Final = 15.0
 
 logger = structlog.get_logger(__name__)
@@ -90,7 +92,7 @@ def client_arguments(settings: KafkaSettings) -> dict[str, Any]:
         "bootstrap_servers": settings.bootstrap_servers,
         "client_id": settings.client_id,
         "request_timeout_ms": settings.request_timeout_ms,
-        "metadata_max_age_ms": 15_000,
+        "metadata_max_age_ms": NEW_PARTITIONS_NOTICED_MS,
         "retry_backoff_ms": 300,
         "security_protocol": settings.security_protocol,
     }

@@ -20,6 +20,7 @@ from .dead_letters import (
     RefusedRecordsLog,
     headers_of,
 )
+from .lost_state import rebuilt_from_ms
 from .memory import (
     MIB,
     TRIM_AFTER_RECORDS,
@@ -70,7 +71,6 @@ from .source import (
     OffsetBeyondEnd,
     PartitionStatus,
     Source,
-    rebuilt_from_ms,
 )
 from .stall_watch import StallWatch
 from .stalls import is_suspect, is_to_pass_over, next_mark, one_by_one

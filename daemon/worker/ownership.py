@@ -46,8 +46,10 @@ from ..storage import (
     with_ids,
 )
 from ..telemetry import Telemetry
+from .changed_logs import LastLogs, open_logs
+from .lost_state import LostState, skipped
 from .recovery import Ports, Process, Recovery
-from .source import LaneLost, LastLogs, LogChanged, LostState, open_logs, skipped
+from .source import LaneLost, LogChanged
 
 log = structlog.get_logger(__name__)
 

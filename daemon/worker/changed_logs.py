@@ -1,0 +1,106 @@
+"""A lane whose log is not the one that it has read: what is stored of that, and how it goes on."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import structlog
+from msgspec.structs import replace
+
+from ..errors import Lost
+from ..storage import ClaimedLane, LogMark, LogMarks, Store, confirm, plan_commit
+from .source import LogChanged, Source
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class LastLogs:
+    """The logs of a lane that is stopped because of them, and how far they were read."""
+
+    offsets: Mapping[str, int]
+    marks: LogMarks
+
+    async def check(self, lane: int, source: Source, store: Store) -> None:
+        """Return once these logs are back or others are accepted in their place; costs no claim
+        and no load of the lane. Raises LogChanged, LaneLost, Unavailable."""
+        try:
+            await source.verify(lane, self.offsets, self.marks)
+        except LogChanged as error:
+            if not await is_accepted(store, lane, error):
+                raise
+
+
+async def is_accepted(store: Store, lane: int, error: LogChanged) -> bool:
+    """Whether an operator let the lane begin the log that is there. Raises Unavailable."""
+    accepted = await store.accepted_log(lane, error.topic)
+    return (
+        accepted is not None
+        and accepted.topic_id == error.found
+        and accepted.offset == error.stored
+    )
+
+
+async def open_logs(source: Source, store: Store, claimed: ClaimedLane) -> Counter[str]:
+    """Open the lane at its offsets, and at the start of those logs that were accepted; returns
+    how many records of each topic will never be read, as far as that is known. The caller commits
+    it together with the new offsets.
+
+    Raises LogChanged for a log that is another one and not accepted, LaneLost, Unavailable, Lost.
+    """
+    gaps, lane = Counter[str](), claimed.lane
+    rewritten = set[str]()
+    while True:
+        try:
+            gone = await source.open(lane.number, lane.offsets, claimed.logs)
+        except LogChanged as error:
+            if not await is_accepted(store, lane.number, error):
+                await _store_found(store, claimed, error)
+                raise
+            mark = claimed.logs.get(error.topic, LogMark())
+            if error.found and error.found == mark.topic_id:
+                rewritten.add(error.topic)  # What it deleted had been read, for all that is known.
+            gaps[error.topic] += _begin_new_log(claimed, error)
+            continue
+        for topic, mark in claimed.logs.items():
+            claimed.logs[topic] = replace(mark, found=None, unread=None)
+        for topic, records in gone.items():
+            lane.offsets[topic] += records
+        return gaps + Counter({t: n for t, n in gone.items() if t not in rewritten})
+
+
+def _begin_new_log(claimed: ClaimedLane, error: LogChanged) -> int:
+    """Let the lane begin the log that was found; returns how many records of the other one are
+    known to have been left."""
+    lane, topic = claimed.lane, error.topic
+    mark = claimed.logs.get(topic, LogMark())
+    unread = error.unread if mark.unread is None else mark.unread
+    lane.offsets[topic] = 0
+    claimed.logs[topic] = LogMark(error.found or None)
+    claimed.stall, claimed.drop_stall = None, True
+    lane.count("replaced_logs", topic, 1)
+    log.warning(
+        "another log begun, as accepted",
+        lane=lane.number,
+        topic=topic,
+        topic_id_before=mark.topic_id,
+        topic_id=error.found or None,
+        offset_before=error.stored,
+        unread_before="unknown" if unread is None else f"at least {unread}",
+    )
+    return unread or 0
+
+
+async def _store_found(store: Store, claimed: ClaimedLane, error: LogChanged) -> None:
+    """Store that another log was found, and how much of the lane's own is known to be left: when
+    its worker is gone, nobody else knows. Raises Unavailable, Lost."""
+    mark = claimed.logs.get(error.topic, LogMark())
+    unread = error.unread if mark.unread is None else mark.unread
+    now = replace(mark, found=error.found, unread=unread)
+    if now == mark:
+        return
+    claimed.logs[error.topic] = now
+    commit = plan_commit(claimed)
+    if await store.commit(commit) not in ("applied", "already"):
+        raise Lost
+    confirm(claimed, commit)
