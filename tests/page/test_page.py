@@ -10,7 +10,7 @@ from relevanced.daemon.storage import blobs_of
 from relevanced.daemon.worker import silence_text
 from tests.arms import arm, dealt_arms, found_of, partly_defined, with_interleaved
 from tests.daemon.experiments.test_by_day import DAYS, ONE_METRIC, random_days, tallies_of
-from tests.lane_views import PLAN, Shown, lane_view, reading_of
+from tests.lane_views import PLAN, Shown, lane_view, reading_of, with_clicks
 from tests.page.browser import Page
 from tests.page.served import FULL, HOSTILE, ROW, Daemon, api, text, three_states
 
@@ -132,7 +132,8 @@ async def test_effects_by_day_open_on_request_and_stay_open(page: Page, story: R
     )
     plan = replace(story.plan, tracking=Tracking({"ranker-v2": ONE_METRIC}, 0, ONE_METRIC))
     found = found_of(dealt_arms())
-    daemon = Daemon(replace(story, plan=plan, views=[first, *others], experiments=found))
+    tracked = with_clicks(story, plan=plan, views=[first, *others])
+    daemon = Daemon(replace(tracked, experiments=found))
     await daemon.start()
     await page.open(daemon.url)
     await page.until("!!document.querySelector('details.days summary')")
@@ -145,7 +146,7 @@ async def test_effects_by_day_open_on_request_and_stay_open(page: Page, story: R
         assert shown.startswith(row.day) and f"{row.impressions:,}" in shown
         assert row.difference is not None and f"{abs(row.difference):.4f}"[1:] in shown
     assert "Decide by what is so far" in await text(page, "details.days caption")
-    daemon.show(replace(story, plan=plan, views=[first, *others], experiments=found_of(both())))
+    daemon.show(replace(tracked, experiments=found_of(both())))
     await page.until("!!document.querySelector('#experiments p.worse')")
     assert await page.value("document.querySelector('details.days').open")
     assert len(await page.value(rows)) == DAYS
