@@ -81,7 +81,7 @@ from .timeline import (
     sides,
     threshold,
 )
-from .urgency import URGENCIES, ToldChange, Urgency, open_changes, without_leftovers
+from .urgency import ToldChange, told_changes, without_leftovers
 from .weeks import (
     ENDS,
     HOUR,
@@ -168,7 +168,7 @@ __all__ = (
     "of_group",
     "Onsets",
     "onsets",
-    "open_changes",
+    "told_changes",
     "ToldChange",
     "ordered",
     "Pattern",
@@ -198,8 +198,6 @@ __all__ = (
     "three_hours",
     "threshold",
     "UNKNOWN",
-    "URGENCIES",
-    "Urgency",
     "used",
     "WEEK",
     "weeks",

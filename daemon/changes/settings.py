@@ -92,6 +92,8 @@ FAR_BELOW: Final = -5.0
 
 FAMILIES: Final = ("RR", "Success", "P", "ERR", "nDCG")
 """The score that tells a change is of the first of these families that fell."""
+_LEADING: Final = 2
+"""So many of them lead."""
 POOLED: Final = "nDCG(ideal=pool"
 """A judged nDCG comes before all: what a list lacks counts in it too, as the ideal is of all that
 is judged. That of feedback comes last, as its ideal is of the list alone."""
@@ -104,6 +106,11 @@ def family(metric: str) -> int:
     name = metric.partition("@")[0].partition("(")[0]
     order = {**{known: at for at, known in enumerate(FAMILIES)}, "nDCG": len(FAMILIES) + 1}
     return order.get(name, len(FAMILIES))
+
+
+def is_leading(metric: str) -> bool:
+    """Whether a metric falls when search loses its relevant items: RR, Success, and judged nDCG."""
+    return family(metric) < _LEADING
 
 
 def pair(metrics: Sequence[str]) -> tuple[str | None, str | None]:

@@ -18,7 +18,7 @@ from .ledger import AT_ONCE_MS, LOW_Z, Fall, Look, Series
 from .levels import JudgedBins, ScoreLevel, level, loss, within
 from .patterns import Explanation, Pattern, pattern_of
 from .recovery import before_from
-from .settings import ChangeSettings, family, pair
+from .settings import ChangeSettings, family, is_leading, pair
 from .timeline import HOUR_MS
 
 LATELY_MS: Final = 24 * HOUR_MS
@@ -271,7 +271,7 @@ class _Fault:
     def _mixes(self) -> Iterator[tuple[float, float, float]]:
         """(z of the whole, mix, within), for each metric RR or Success and each grouping."""
         for (grouping, segment, metric), index in self.scene.index.items():
-            if (grouping, segment) == ALL and family(metric) < 2:
+            if (grouping, segment) == ALL and is_leading(metric):
                 for change in self._groupings(metric).values():
                     mix, own = float(change.mix.sum()), float(change.within.sum())
                     yield float(self.loss.z[index]), mix, own

@@ -19,11 +19,10 @@ from .incidents import ALL, Moved, Story
 from .ledger import AT_ONCE_MS, LOW_Z, Fall, FallOnset, Look, Series
 from .levels import Loss, level, loss, within
 from .recovery import before_from
-from .settings import ChangeSettings, family
+from .settings import ChangeSettings, is_leading
 from .timeline import HOUR_MS
 
 Urgency: TypeAlias = Literal["page", "ticket", "none"]
-URGENCIES: Final[tuple[Urgency, ...]] = ("page", "ticket", "none")
 """Most urgent first; of `none` nobody is told."""
 LATELY_MS: Final = 48 * HOUR_MS
 """Only recoveries of so long ago decide what is left over: a fall is open a day longer at most."""
@@ -115,7 +114,7 @@ def _shares_fate(recovered: Fall, rows: "np.typing.NDArray[np.int64]", look: Loo
     return [bool(each) for each in left]
 
 
-def open_changes(
+def told_changes(
     stories: Iterable[Story],
     change_settings: ChangeSettings,
     end_ms: int,
@@ -173,7 +172,7 @@ def _urgency(
     is_judged = story.fall.graded is not None
     pages = any(
         is_judged
-        or family(series[2]) < 2
+        or is_leading(series[2])
         or (series in moved and _lost(moved[series]) > change_settings.far_below_ratio)
         for series in of_whole
     )

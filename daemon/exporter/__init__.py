@@ -51,7 +51,6 @@ from .kept import (
     MarkerStore,
     PastReads,
     QueryReads,
-    StoredMarkers,
     StoredQueries,
     WindowOf,
     packed,
@@ -68,7 +67,6 @@ from .measures import (
     clicks_measure,
     judged_measure,
     judged_shares,
-    measures_of,
     rows_plan,
 )
 from .open_changes import open_change_samples
@@ -128,7 +126,6 @@ __all__ = (
     "MarkerStore",
     "Measure",
     "MeasureScores",
-    "measures_of",
     "Measuring",
     "metrics_text",
     "MOST_NEW",
@@ -156,7 +153,6 @@ __all__ = (
     "Scorer",
     "shares",
     "sides_of",
-    "StoredMarkers",
     "StoredQueries",
     "TAKEN",
     "TAKEN_OVER",

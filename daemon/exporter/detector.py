@@ -34,9 +34,9 @@ from ..changes import (
     compare,
     groups,
     onsets,
-    open_changes,
     sides,
     threshold,
+    told_changes,
     without_falls,
     without_leftovers,
 )
@@ -153,7 +153,7 @@ class ChangeDetector:
             begin_ms if self._plan.history_hours else None,
             end_ms,
             open_now,
-            open_changes(open_now, self._change_settings, end_ms, self._last.told),
+            told_changes(open_now, self._change_settings, end_ms, self._last.told),
             Scene(whole, counts, self._change_settings, basis.judged).ended(self.falls, day_ago),
         )
 

@@ -101,7 +101,6 @@ from .queries import (
     new_tables,
     queries_kept_from,
 )
-from .query_settling import settle_queries
 from .relayout import next_pane_ms, relaid, since_the_beginning
 from .row_sets import (
     LARGEST_SUM,
@@ -216,7 +215,6 @@ __all__ = (
     "searches_of",
     "segment_of",
     "settle_pane",
-    "settle_queries",
     "settling",
     "ShownInBatch",
     "ShownLists",

@@ -130,10 +130,10 @@ class LaneDriver:
     def finish(self) -> None:
         """Hand over the rest, as if time had passed since the last event. The lane can take no more
         events afterwards."""
-        settled, length = Settled.of(self.lane, self.first_ms), self.lane.plan.timing
+        settled, timing = Settled.of(self.lane, self.first_ms), self.lane.plan.timing
         self._settle(
             {
-                topic: mark + length.settle_ms + length.base_ms
+                topic: mark + timing.settle_ms + timing.base_ms
                 for topic, mark in self.lane.watermarks.items()
                 if mark is not None
             }

@@ -34,6 +34,7 @@ from ..changes import (
     text,
     used,
     without_falls,
+    without_leftovers,
 )
 from ..events import timestamp_text
 from ..exporter import Condition, Published, Publisher, judged_shares, look_at, rows_plan
@@ -146,7 +147,9 @@ def fallen(
         names,
     )
     scene = Scene(whole, counts, change_settings)
-    return (scene.stories(falls), scene.ended(falls, 0.0)) if len(found.starts) else ((), ())
+    if not len(found.starts):
+        return (), ()
+    return scene.stories(without_leftovers(falls, whole)), scene.ended(falls, 0.0)
 
 
 def judged_fallen(

@@ -16,7 +16,7 @@ from relevanced.daemon.changes import (
     Look,
     Story,
     ToldChange,
-    open_changes,
+    told_changes,
     without_leftovers,
 )
 from tests.daemon.changes.test_telling import END, Effect, only, site, stories
@@ -28,7 +28,7 @@ DE = ("country", "DE", "RR@10")
 
 def told(found: tuple[Story, ...], at: int = END, *before: ToldChange) -> list[tuple[str, str]]:
     """(urgency, segment) of each."""
-    return [(each.urgency, each.series[1]) for each in open_changes(found, SETTINGS, at, before)]
+    return [(each.urgency, each.series[1]) for each in told_changes(found, SETTINGS, at, before)]
 
 
 def fault(effect: Effect) -> Story:
@@ -42,7 +42,7 @@ def broken_country() -> Story:
 
 
 def test_a_country_with_which_the_whole_falls_pages(broken_country: Story) -> None:
-    (change,) = open_changes([broken_country], SETTINGS, END)
+    (change,) = told_changes([broken_country], SETTINGS, END)
     assert (change.urgency, change.series, change.against) == ("page", DE, "hour")
     assert change.pattern == "RANKING" and change.loss_ratio and 0.4 < change.loss_ratio < 0.55
     assert change.z is not None and change.z < -6
@@ -57,7 +57,7 @@ def test_other_metrics_of_the_whole_page_only_where_they_fall_far(broken_country
     story = replace(broken_country, fell=(("all", "all", "nDCG@10"),))
     assert told((story,)) == [("ticket", "DE")]
     far = replace(SETTINGS, far_below_ratio=0.01)
-    assert [each.urgency for each in open_changes([story], far, END)] == ["page"]
+    assert [each.urgency for each in told_changes([story], far, END)] == ["page"]
     judged = replace(story, fall=replace(story.fall, graded=Graded("g", 0)))
     assert told((judged,)) == [("page", "DE")], "any judged metric of the whole"
 
@@ -81,7 +81,7 @@ def test_a_page_keeps_its_name_and_a_ticket_may_get_a_better_one(broken_country:
     whole = next(each for each in broken_country.shares if each.series == WHOLE)
     shown = replace(broken_country.fall, series=WHOLE)
     as_whole = replace(broken_country, fall=shown, segments=("all",), own=whole)
-    page = open_changes([as_whole], SETTINGS, END)[0]
+    page = told_changes([as_whole], SETTINGS, END)[0]
     assert page.series == WHOLE
     assert told((broken_country,), END, page) == [("page", "all")]
     less = tuple(series for series in broken_country.fell if series[2] != "RR@10" or "DE" in series)
@@ -92,9 +92,9 @@ def test_a_page_keeps_its_name_and_a_ticket_may_get_a_better_one(broken_country:
 
 def test_of_one_segment_the_metric_that_was_told_first_stays(broken_country: Story) -> None:
     success = next(each for each in broken_country.also if each.series[1:] == ("DE", "nDCG@10"))
-    first = replace(open_changes([broken_country], SETTINGS, END)[0], moved=success)
+    first = replace(told_changes([broken_country], SETTINGS, END)[0], moved=success)
     first = replace(first, series=success.series, urgency="ticket")
-    (now,) = open_changes([broken_country], SETTINGS, END, [first])
+    (now,) = told_changes([broken_country], SETTINGS, END, [first])
     assert now.series == success.series and now.urgency == "page"
 
 
