@@ -14,6 +14,7 @@ from .design_effect import (
     used,
 )
 from .evidence import COUNTS, UNKNOWN, Counts, Noise, Side, evidence, largest_mix_share
+from .faults import Fault, Followed, Levels, followed, kept_together
 from .incidents import Incident, MeasuredChange, Moved, Story, incidents
 from .ledger import (
     KEPT_MS,
@@ -48,7 +49,7 @@ from .patterns import (
     holds,
     pattern_of,
 )
-from .recovery import Falls, recovered
+from .recovery import Falls, Recoveries, recovered
 from .settings import DEFAULTS, ChangeSettings, ScoreFloor
 from .telling import LATELY_MS, Scene
 from .text import (
@@ -81,7 +82,7 @@ from .timeline import (
     sides,
     threshold,
 )
-from .urgency import ToldChange, told_changes, without_leftovers
+from .urgency import ToldChange, told_changes
 from .weeks import (
     ENDS,
     HOUR,
@@ -110,6 +111,7 @@ __all__ = (
     "Calls",
     "calls_of",
     "CarriedChange",
+    "ChangeSettings",
     "Compare",
     "compare",
     "Condition",
@@ -129,7 +131,10 @@ __all__ = (
     "FallCall",
     "FallOnset",
     "Falls",
+    "Fault",
     "Flags",
+    "Followed",
+    "followed",
     "Graded",
     "groups",
     "holds",
@@ -141,12 +146,13 @@ __all__ = (
     "Incident",
     "incidents",
     "JudgedBins",
-    "ChangeSettings",
     "KEPT_MS",
+    "kept_together",
     "Kind",
     "KINDS",
     "largest_mix_share",
     "LATELY_MS",
+    "Levels",
     "Look",
     "MadeOf",
     "Marker",
@@ -168,14 +174,13 @@ __all__ = (
     "of_group",
     "Onsets",
     "onsets",
-    "told_changes",
-    "ToldChange",
     "ordered",
     "Pattern",
     "pattern_of",
     "PATTERNS",
     "plan_of",
     "recovered",
+    "Recoveries",
     "recovery",
     "REOPENS_MS",
     "scan",
@@ -197,6 +202,8 @@ __all__ = (
     "THREE_HOURS",
     "three_hours",
     "threshold",
+    "told_changes",
+    "ToldChange",
     "UNKNOWN",
     "used",
     "WEEK",
@@ -205,5 +212,4 @@ __all__ = (
     "WeeksCompared",
     "WeekSides",
     "without_falls",
-    "without_leftovers",
 )

@@ -5,7 +5,7 @@ becomes its own baseline nor seems to recover while a window fills. The hours of
 over are left out of all later comparisons.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
@@ -74,8 +74,11 @@ class Fall:
     called_ms: int
     """End of what had settled when it was called first."""
     low_since_ms: float
-    """The onset; of a fall that was reopened, that of the last time it fell."""
+    """The onset; of a fall that was reopened, that of the last time it fell; of one that got better
+    without recovering, when it did."""
     recovered_ms: float | None = None
+    better_ms: float | None = None
+    """Since when it is better, but not as good as before: then it is low since then."""
     graded: Graded | None = None
     """Of a judged score: by what. None of a score of feedback."""
     superseded: Graded | None = None
@@ -169,8 +172,8 @@ def advanced(falls: Sequence[Fall], look: Look, calls: Iterable[FallCall]) -> tu
         for series, of_series in by_series.items()
         if of_series[-1].recovered_ms is None
     }
-    for series, instant in _recoveries(open_now, look).items():
-        by_series[series][-1] = replace(open_now[series], recovered_ms=instant)
+    for series, fall in _risen(open_now, look):
+        by_series[series][-1] = fall
     return tuple(fall for of_series in by_series.values() for fall in of_series)
 
 
@@ -209,7 +212,10 @@ def _called(last: Fall | None, call: FallCall, look: Look) -> list[Fall]:
     if onset.latest <= last.recovered_ms:
         return [last]
     if end_ms - last.recovered_ms < REOPENS_MS:
-        return [replace(last, recovered_ms=None, low_since_ms=onset.likely, lanes=lanes)]
+        low_since_ms = onset.likely
+        return [
+            replace(last, recovered_ms=None, low_since_ms=low_since_ms, better_ms=None, lanes=lanes)
+        ]
     return [last, opened]
 
 
@@ -225,23 +231,23 @@ def _refined(fall: Fall, onset: FallOnset) -> Fall:
     return replace(fall, onset=onset, low_since_ms=low_since_ms)
 
 
-def _recoveries(open_now: Mapping[Series, Fall], look: Look) -> dict[Series, float]:
-    """Series that have recovered → since when."""
+def _risen(open_now: Mapping[Series, Fall], look: Look) -> Iterator[tuple[Series, Fall]]:
+    """The falls that have recovered, or got better."""
     at = {series: index for index, series in enumerate(look.series)}
     falls = [fall for series, fall in open_now.items() if series in at]
     if not falls:
-        return {}
+        return
     indices = np.array([at[fall.series] for fall in falls], np.int64)
     fell = Falls(
         np.array([fall.onset.likely for fall in falls]),
         np.array([fall.low_since_ms for fall in falls]),
         np.array([max(fall.onset.latest, fall.low_since_ms) for fall in falls]),
     )
-    instants = recovered(
+    risen = recovered(
         look.timeline.of(indices), look.directions[indices], fell, look.noise.of(indices)
     )
-    return {
-        fall.series: instant
-        for fall, instant in zip(falls, instants.tolist(), strict=True)
-        if not np.isnan(instant)
-    }
+    for fall, whole, partly in zip(falls, risen.whole.tolist(), risen.partly.tolist(), strict=True):
+        if not np.isnan(whole):
+            yield fall.series, replace(fall, recovered_ms=whole)
+        elif partly > fall.low_since_ms + AT_ONCE_MS:
+            yield fall.series, replace(fall, low_since_ms=partly, better_ms=partly)

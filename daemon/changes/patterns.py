@@ -304,14 +304,22 @@ class Explanation:
 
 def explained(groupings: Mapping[str, CarriedChange]) -> Explanation | None:
     """Return the grouping that explains why the whole got worse, and its segments that do: of
-    several groupings the one whose segments have the least traffic. None: it is everywhere, or too
-    small to say."""
+    several groupings the one whose segments have the least traffic. A country is not told by its
+    devices: of `country` and `country,device` the one with fewer segments counts. None: it is
+    everywhere, or too small to say."""
     found = [
         explanation
         for name, change in groupings.items()
         if (explanation := _explained_by(name, change)) is not None
     ]
-    return min(found, key=lambda explanation: explanation.traffic, default=None)
+    told = [each for each in found if not any(_is_told_by(each, other) for other in found)]
+    return min(told, key=lambda explanation: explanation.traffic, default=None)
+
+
+def _is_told_by(cells: Explanation, other: Explanation) -> bool:
+    """Whether the other names fewer segments, of which these are parts."""
+    fewer = len(other.segments) < len(cells.segments)
+    return fewer and set(other.grouping.split(",")) < set(cells.grouping.split(","))
 
 
 def _explained_by(grouping: str, change: CarriedChange) -> Explanation | None:

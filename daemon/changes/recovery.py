@@ -47,25 +47,36 @@ class Falls:
     """The latest instant at which they fell last."""
 
 
+@dataclass(frozen=True, eq=False)
+class Recoveries:
+    """From which instants on some series are better, ms; NaN where they are not: (series,) each."""
+
+    whole: Floats
+    """As good as before."""
+    partly: Floats
+    """Better, but not as good as before."""
+
+
 def recovered(
     timeline: ScoreTimeline, directions: Floats, falls: Falls, noise: ScoreNoise
-) -> Floats:
-    """(series,): the instant from which on each series has recovered, ms; NaN where it has not."""
+) -> Recoveries:
+    """Which series have recovered."""
     latest_ms = falls.latest_ms
     if not len(timeline.starts) or not len(latest_ms):
-        return np.full(len(latest_ms), np.nan)
+        return Recoveries(*(np.full(len(latest_ms), np.nan) for _ in range(2)))
     end_ms = int(timeline.ends[-1])
     judged = _Fallen(timeline, directions, falls, noise)
     behind = timeline.only(timeline.starts[:, None] >= latest_ms)
     rises = called(behind, sides(behind, -directions, noise), threshold(len(latest_ms)))
-    instant = np.where(rises.called, rises.since_ms.astype(np.float64), np.nan)
-    instant = np.where(judged.is_over(instant), instant, np.nan)
+    rise = np.where(rises.called, rises.since_ms.astype(np.float64), np.nan)
+    instant = np.where(judged.is_over(rise), rise, np.nan)
     for hours in WINDOWS_H:
         begin = np.full(len(latest_ms), float(end_ms - hours * HOUR_MS))
         begin = np.where(begin >= latest_ms, begin, np.nan)
         over = judged.is_over(begin, whatever_depth=hours == WINDOWS_H[-1])
         instant = np.where(np.isnan(instant) & over, begin, instant)
-    return _refined(behind, directions, latest_ms, instant, noise)
+    instant = _refined(behind, directions, latest_ms, instant, noise)
+    return Recoveries(instant, np.where(np.isnan(instant), rise, np.nan))
 
 
 class _Fallen:

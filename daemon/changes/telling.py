@@ -2,7 +2,7 @@
 segments carry it, what it looks like, and what is low only because it shares traffic. Pure.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
@@ -13,8 +13,9 @@ from relevanced.metrics import Floats
 
 from . import patterns
 from .evidence import Counts, Noise as EvidenceNoise, Side, evidence, largest_mix_share, side_of
+from .faults import Fault
 from .incidents import ALL, MeasuredChange, Moved, Story
-from .ledger import AT_ONCE_MS, LOW_Z, Fall, Look, Series
+from .ledger import LOW_Z, Fall, Look, Series
 from .levels import JudgedBins, ScoreLevel, level, loss, within
 from .patterns import Explanation, Pattern, pattern_of
 from .recovery import before_from
@@ -45,17 +46,16 @@ class Scene:
         """Where each series is in the look."""
         return {series: index for index, series in enumerate(self.look.series)}
 
-    def stories(self, falls: Sequence[Fall]) -> tuple[Story, ...]:
-        """The open faults, the largest first."""
-        open_now = [fall for fall in falls if fall.ended_ms is None]
-        found = [self._story(together) for together in _at_once(open_now)]
+    def stories(self, faults: Iterable[Fault]) -> tuple[Story, ...]:
+        """What is open of the faults, the largest first."""
+        found = [self._story(fault.open) for fault in faults if fault.open]
         return tuple(sorted(found, key=lambda story: story.z or 0.0))
 
-    def ended(self, falls: Sequence[Fall], since_ms: float) -> tuple[Story, ...]:
-        """The faults that are over since then, the latest first: once each, by the fall that named
-        them."""
-        over = [fall for fall in falls if (fall.ended_ms or -np.inf) >= since_ms]
-        found = [self._story(together) for together in _at_once(over)]
+    def ended(self, faults: Iterable[Fault], since_ms: float) -> tuple[Story, ...]:
+        """What is over of the faults since then, the latest first: once each, by the fall that
+        names it."""
+        over = ([f for f in fault.over if (f.ended_ms or -np.inf) >= since_ms] for fault in faults)
+        found = [self._story(falls) for falls in over if falls]
         return tuple(sorted(found, key=lambda story: -(story.fall.ended_ms or 0.0)))
 
     def _story(self, together: Sequence[Fall]) -> Story:
@@ -68,23 +68,6 @@ class Scene:
         return _Fault(self, known, since).story()
 
 
-def _at_once(falls: Sequence[Fall]) -> list[list[Fall]]:
-    """The falls whose intervals meet, together."""
-
-    def earliest(fall: Fall) -> float:
-        return fall.onset.likely if fall.onset.earliest is None else fall.onset.earliest
-
-    found: list[list[Fall]] = []
-    until = -np.inf
-    for fall in sorted(falls, key=earliest):
-        if earliest(fall) > until + AT_ONCE_MS:
-            found.append([])
-        found[-1].append(fall)
-        # The narrowest bound: a wide interval must not join faults that are hours apart.
-        until = max(until, min(fall.onset.latest, fall.onset.likely + AT_ONCE_MS))
-    return found
-
-
 class _Fault:
     """Falls of one time, all series compared across it."""
 
@@ -93,7 +76,8 @@ class _Fault:
         ends = [fall.ended_ms for fall in falls if fall.ended_ms is not None]
         self.end_ms = float(min(ends)) if len(ends) == len(falls) else float(self.look.end_ms)
         self.since_ms = since_ms
-        now_from = max(since_ms, self.end_ms - LATELY_MS)
+        low_since_ms = max(since_ms, min(fall.low_since_ms for fall in falls))
+        now_from = max(low_since_ms, self.end_ms - LATELY_MS)
         self.spans = (
             (now_from, self.end_ms),
             (float(before_from(np.array(since_ms), int(self.end_ms))), since_ms),

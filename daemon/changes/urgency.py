@@ -1,9 +1,6 @@
 """Which changes are open, under which name, and how urgent each is: what alert rules compare with
 1. Pure.
 
-A fall is left over where a deeper one of the same time has recovered and the score is not low since
-then: it shares the fate of that one, although it has not proved its own recovery yet.
-
 A change pages where the whole fell by a metric that falls when search loses its relevant items, or
 by any judged one, or by any far enough. Else it is a ticket. Each fault is told once, by the
 segments that carry it, under a name that stays.
@@ -13,19 +10,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-import numpy as np
-
 from .incidents import ALL, Moved, Story
-from .ledger import AT_ONCE_MS, LOW_Z, Fall, FallOnset, Look, Series
-from .levels import Loss, level, loss, within
-from .recovery import before_from
+from .ledger import FallOnset, Series
 from .settings import ChangeSettings, is_leading
 from .timeline import HOUR_MS
 
 Urgency: TypeAlias = Literal["page", "ticket", "none"]
 """Most urgent first; of `none` nobody is told."""
-LATELY_MS: Final = 48 * HOUR_MS
-"""Only recoveries of so long ago decide what is left over: a fall is open a day longer at most."""
 NAMED_AFTER_MS: Final = HOUR_MS
 """A ticket may get a better name so long: segments are called one after the other."""
 AGAINST: Final = ("weeks", "day", "hour")
@@ -62,56 +53,6 @@ class ToldChange:
     def pattern(self) -> str:
         """The name of what it looks like; empty where that is too small to say."""
         return "" if self.story.pattern is None else self.story.pattern.name
-
-
-def without_leftovers(falls: Sequence[Fall], look: Look) -> tuple[Fall, ...]:
-    """The falls without those that are open but left over from a change that has recovered."""
-    at = {series: index for index, series in enumerate(look.series)}
-    open_now = [fall for fall in falls if fall.ended_ms is None and fall.series in at]
-    since_ms = look.end_ms - LATELY_MS
-    over = [f for f in falls if (f.recovered_ms or -np.inf) >= since_ms and f.series in at]
-    left: set[int] = set()
-    for recovered in over:
-        same_time = [f for f in open_now if id(f) not in left and _meet(f, recovered)]
-        if same_time:
-            rows = np.array([at[f.series] for f in (recovered, *same_time)], np.int64)
-            is_left = _shares_fate(recovered, rows, look)
-            left |= {id(f) for f, share in zip(same_time, is_left, strict=True) if share}
-    return tuple(fall for fall in falls if id(fall) not in left)
-
-
-def _meet(fall: Fall, recovered: Fall) -> bool:
-    """Whether a fall may have begun with, or inside, a change that has recovered."""
-    assert recovered.recovered_ms is not None
-    earliest, latest = fall.onset.earliest, fall.onset.latest
-    if fall.low_since_ms != fall.onset.likely:
-        earliest = latest = fall.low_since_ms
-    begin = recovered.onset.earliest or recovered.onset.likely
-    after = latest >= begin - AT_ONCE_MS
-    return after and (earliest is None or earliest <= recovered.recovered_ms)
-
-
-def _shares_fate(recovered: Fall, rows: "np.typing.NDArray[np.int64]", look: Look) -> list[bool]:
-    """Whether each series but the first, which has recovered, is shallower than that and not low
-    since."""
-    instant_ms, end_ms = float(recovered.recovered_ms or 0.0), float(look.end_ms)
-    onset_ms = recovered.onset.likely
-    behind_ms = instant_ms + AT_ONCE_MS
-    if behind_ms >= end_ms:
-        return [False] * (len(rows) - 1)
-    begin_ms = float(before_from(np.array(onset_ms), int(instant_ms)))
-    timeline, noise, directions = look.timeline.of(rows), look.noise.of(rows), look.directions[rows]
-
-    def lost(from_ms: float, until_ms: float) -> Loss:
-        spans = [(begin_ms, onset_ms), (from_ms, until_ms)]
-        shares = [within(timeline, np.array([begin]), np.array([end])) for begin, end in spans]
-        before, now = (level(timeline, share) for share in shares)
-        return loss(before, now, directions, noise)
-
-    depth = lost(recovered.low_since_ms, instant_ms).z
-    with np.errstate(invalid="ignore"):
-        left = (depth[1:] >= depth[0]) & (lost(behind_ms, end_ms).z[1:] >= LOW_Z)
-    return [bool(each) for each in left]
 
 
 def told_changes(

@@ -26,19 +26,18 @@ from ..changes import (
     Scene,
     ScoreNoise,
     ScoreTimeline,
-    advanced,
     by_earlier,
     by_scan,
     called,
     calls_of,
     compare,
+    followed,
     groups,
     onsets,
     sides,
     threshold,
     told_changes,
     without_falls,
-    without_leftovers,
 )
 from ..panes import pane_start
 from ..plan import Plan
@@ -141,11 +140,11 @@ class ChangeDetector:
             *calls_of(look, "hour", found[0].series, found[0].onsets),
             *self._called_by_usual(look, history, basis, rows),
         ]
-        self.falls = advanced(self.falls, look, called_now)
+        now = followed(self.falls, look, whole.timeline, called_now)
+        self.falls = now.falls
         counts = self._timelines.counts
         day_ago = end_ms - 24 * self._plan.hour_ms
-        lasting = without_leftovers(self.falls, whole)
-        open_now = Scene(look, counts, self._change_settings, basis.judged).stories(lasting)
+        open_now = Scene(look, counts, self._change_settings, basis.judged).stories(now.faults)
         return Detection(
             segments,
             tuple(found),
@@ -154,7 +153,7 @@ class ChangeDetector:
             end_ms,
             open_now,
             told_changes(open_now, self._change_settings, end_ms, self._last.told),
-            Scene(whole, counts, self._change_settings, basis.judged).ended(self.falls, day_ago),
+            Scene(whole, counts, self._change_settings, basis.judged).ended(now.faults, day_ago),
         )
 
     def _called_by_usual(

@@ -21,9 +21,11 @@ from ..changes import (
     Fall,
     Graded,
     JudgedBins,
+    Levels,
     Scene,
     ScoreTimeline,
     Story,
+    kept_together,
     superseded,
 )
 from ..panes import pane_start
@@ -187,7 +189,9 @@ class Scorer:
             for graded in ended
         }
         for graded, falls in ended.items():
-            yield from self._scene(design_effect, graded).ended(falls, since_ms)
+            scene = self._scene(design_effect, graded)
+            faults = kept_together(falls, Levels(scene.look, scene.look.timeline)).faults
+            yield from scene.ended(faults, since_ms)
 
     def _scene(self, design_effect: float, graded: Graded) -> Scene:
         """What an earlier grading made, as far as it is kept."""

@@ -20,21 +20,23 @@ from ..changes import (
     Counts,
     Fall,
     FallCall,
+    Fault,
     Graded,
     Incident,
+    Levels,
     Look,
     Scene,
     ScoreTimeline,
     Story,
-    advanced,
     calls_of,
+    followed,
+    kept_together,
     onsets,
     scan,
     superseded,
     text,
     used,
     without_falls,
-    without_leftovers,
 )
 from ..events import timestamp_text
 from ..exporter import Condition, Published, Publisher, judged_shares, look_at, rows_plan
@@ -134,12 +136,15 @@ def fallen(
     none has been measured. Of judged scores with what grades them, and what did afterwards."""
     whole = replace(_look_at(found, change_settings), graded=graded)
     falls: tuple[Fall, ...] = ()
+    faults: tuple[Fault, ...] = ()
     for bins in range(2, len(found.starts) + 1):
         seen = replace(whole, timeline=whole.timeline.first(bins))
         look = replace(seen, timeline=without_falls(seen, falls))
-        falls = advanced(falls, look, _calls(look))
+        now = followed(falls, look, seen.timeline, _calls(look))
+        falls, faults = now.falls, now.faults
     if other is not None:
         falls = superseded(falls, other)
+        faults = kept_together(falls, Levels(whole, whole.timeline)).faults
     names = found.plan.count_columns
     counts = Counts(
         {segment: index for index, segment in enumerate(found.selection.segments)},
@@ -149,7 +154,7 @@ def fallen(
     scene = Scene(whole, counts, change_settings)
     if not len(found.starts):
         return (), ()
-    return scene.stories(without_leftovers(falls, whole)), scene.ended(falls, 0.0)
+    return scene.stories(faults), scene.ended(faults, 0.0)
 
 
 def judged_fallen(

@@ -10,6 +10,7 @@ from relevanced.daemon.changes import (
     HOUR_MS,
     MINUTE_MS,
     Falls,
+    Recoveries,
     ScoreNoise,
     ScoreTimeline,
     recovered,
@@ -48,6 +49,10 @@ def broken(
 
 
 def instants(timeline: ScoreTimeline, ago_ms: int) -> Floats:
+    return risen(timeline, ago_ms).whole
+
+
+def risen(timeline: ScoreTimeline, ago_ms: int) -> Recoveries:
     since = np.full(SERIES, float(END_MS - ago_ms))
     falls = Falls(since, since, since + 4 * MINUTE_MS)
     return recovered(timeline, np.ones(SERIES), falls, ScoreNoise(1.2, 0.006))
@@ -90,4 +95,5 @@ def test_nothing_is_over_without_bins() -> None:
     nothing = np.zeros(0, np.int64)
     empty = ScoreTimeline(nothing, nothing, none, none, none, np.zeros(0, bool))
     since = np.array([float(END_MS)])
-    assert np.isnan(recovered(empty, np.ones(1), Falls(since, since, since), ScoreNoise())).all()
+    nothing_risen = recovered(empty, np.ones(1), Falls(since, since, since), ScoreNoise())
+    assert np.isnan(nothing_risen.whole).all() and np.isnan(nothing_risen.partly).all()

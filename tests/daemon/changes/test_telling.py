@@ -15,13 +15,17 @@ from relevanced.daemon.changes import (
     Fall,
     FallCall,
     FallOnset,
+    Fault,
+    Followed,
     JudgedBins,
+    Levels,
     Look,
     Scene,
     ScoreNoise,
     ScoreTimeline,
     Story,
-    advanced,
+    followed,
+    kept_together,
     onsets,
     scan,
 )
@@ -82,7 +86,7 @@ def site(effect: Effect, broken_ms: int, known_ms: int = 5 * HOUR_MS) -> tuple[L
     return look, Counts({name: index for index, name in enumerate(SEGMENTS)}, counts)
 
 
-def called(look: Look) -> tuple[Fall, ...]:
+def called(look: Look) -> Followed:
     found = scan(look.timeline, look.directions, look.noise)
     began = onsets(look.timeline, look.directions, found.since_ms - 2 * HOUR_MS, look.noise)
     calls = [
@@ -95,12 +99,12 @@ def called(look: Look) -> tuple[Fall, ...]:
         )
         for index in np.flatnonzero(found.called).tolist()
     ]
-    return advanced((), look, calls)
+    return followed((), look, look.timeline, calls)
 
 
 def stories(effect: Effect, minutes: int = 40) -> tuple[Story, ...]:
     look, counts = site(effect, minutes * MINUTE_MS)
-    return Scene(look, counts, ChangeSettings()).stories(called(look))
+    return Scene(look, counts, ChangeSettings()).stories(called(look).faults)
 
 
 def only(*, country: str = "", device: str = "", **effect: float) -> Effect:
@@ -179,9 +183,9 @@ def test_judged_scores_say_whether_results_or_clicks_are_missing(
 ) -> None:
     look, counts = site(only(found=0.7), 40 * MINUTE_MS)
     bins = judged_bins(look, score=score, since_ms=since_ms)
-    (story,) = Scene(look, counts, ChangeSettings(), lambda: bins).stories(called(look))
+    (story,) = Scene(look, counts, ChangeSettings(), lambda: bins).stories(called(look).faults)
     assert story.pattern is not None and story.pattern.name == pattern
-    (plain,) = Scene(look, counts, ChangeSettings()).stories(called(look))
+    (plain,) = Scene(look, counts, ChangeSettings()).stories(called(look).faults)
     assert plain.pattern is not None and plain.pattern.name == "TRACKING or RETRIEVAL"
 
 
@@ -207,7 +211,7 @@ def test_the_story_keeps_its_name_and_levels_while_the_fault_lasts() -> None:
 
 def test_faults_hours_apart_are_two_stories() -> None:
     look, counts = site(lambda cell: {"found": 0.5} if cell[0] == "DE" else {}, 180 * MINUTE_MS)
-    falls = list(called(look))
+    falls = list(called(look).falls)
     again = Fall(
         ("country", "JP", "RR@10"),
         END - HOUR_MS,
@@ -216,7 +220,8 @@ def test_faults_hours_apart_are_two_stories() -> None:
         END,
         float(END - HOUR_MS),
     )
-    told = Scene(look, counts, ChangeSettings()).stories([*falls, again])
+    faults = kept_together([*falls, again], Levels(look, look.timeline)).faults
+    told = Scene(look, counts, ChangeSettings()).stories(faults)
     assert {story.segments for story in told} == {("DE",), ("JP",)}
 
 
@@ -234,5 +239,5 @@ def test_a_fall_of_a_segment_that_is_not_shown_is_told_without_levels() -> None:
         END,
         END,
     )
-    (story,) = Scene(look, counts, ChangeSettings()).stories([gone])
+    (story,) = Scene(look, counts, ChangeSettings()).stories([Fault((gone,))])
     assert story.own.now.mean is None and story.segments == ("AT",)

@@ -1,25 +1,18 @@
-"""Who is told of an open change, under which name, and that leftovers of a repair are not told."""
+"""Who is told of an open change, and under which name."""
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from relevanced.daemon.changes import (
-    HOUR_MS,
-    MINUTE_MS,
     STANDING_MS,
     ChangeSettings,
-    Fall,
-    FallOnset,
     Graded,
-    Look,
     Story,
     ToldChange,
     told_changes,
-    without_leftovers,
 )
-from tests.daemon.changes.test_telling import END, Effect, only, site, stories
+from tests.daemon.changes.test_telling import END, Effect, only, stories
 
 SETTINGS = ChangeSettings()
 WHOLE = ("all", "all", "RR@10")
@@ -96,63 +89,3 @@ def test_of_one_segment_the_metric_that_was_told_first_stays(broken_country: Sto
     first = replace(first, series=success.series, urgency="ticket")
     (now,) = told_changes([broken_country], SETTINGS, END, [first])
     assert now.series == success.series and now.urgency == "page"
-
-
-def repaired(minutes: int, effect: Effect) -> Look:
-    """As `site`, but the effect is over for so long."""
-    look, _ = site(effect, 120 * MINUTE_MS)
-    healthy, _ = site(only(), 1)
-    bins = look.timeline
-    over = (bins.starts >= END - minutes * MINUTE_MS)[:, None]
-    parts = {
-        name: np.where(over, getattr(healthy.timeline, name), getattr(bins, name))
-        for name in ("scored", "sums", "squares")
-    }
-    return replace(look, timeline=replace(bins, **parts))
-
-
-def falls(look: Look, *, recovered: tuple[str, str, str] | None = None) -> tuple[Fall, ...]:
-    onset_ms = float(END - 120 * MINUTE_MS)
-    onset = FallOnset(onset_ms, onset_ms - 4e5, onset_ms + 4e5, by_panes=True)
-    fell = [series for series in look.series if series[2] == "RR@10" and series[1] != "US"]
-    over_ms = float(END - 40 * MINUTE_MS)
-    return tuple(
-        (
-            Fall(s, int(onset_ms), onset, ("hour",), END - HOUR_MS, onset_ms)
-            if s != recovered
-            else Fall(s, int(onset_ms), onset, ("hour",), END - HOUR_MS, onset_ms, over_ms)
-        )
-        for s in fell
-    )
-
-
-def left(look: Look, found: tuple[Fall, ...]) -> set[str]:
-    lasting = without_leftovers(found, look)
-    return {fall.series[1] for fall in lasting if fall.ended_ms is None}
-
-
-def test_what_fell_with_a_segment_is_over_when_that_has_recovered() -> None:
-    look = repaired(40, only(country="DE", rank=0.3))
-    assert left(look, falls(look, recovered=DE)) == set()
-
-
-def test_what_is_still_low_is_told_on() -> None:
-    look = repaired(40, only(country="DE", rank=0.3))
-    both, _ = site(only(device="ios", rank=0.3), 120 * MINUTE_MS)
-    ios = look.series.index(("device", "ios", "RR@10"))
-    look.timeline.sums[:, ios] = both.timeline.sums[:, ios]
-    look.timeline.scored[:, ios] = both.timeline.scored[:, ios]
-    look.timeline.squares[:, ios] = both.timeline.squares[:, ios]
-    assert left(look, falls(look, recovered=DE)) == {"ios"}
-
-
-def test_a_shallow_fall_that_recovers_ends_no_deeper_one() -> None:
-    look = repaired(40, only(country="DE", rank=0.3))
-    web = ("device", "web", "RR@10")
-    assert {"DE", "all"} <= left(look, falls(look, recovered=web))
-
-
-def test_without_a_recovery_all_is_told() -> None:
-    look = repaired(0, only(country="DE", rank=0.3))
-    found = falls(look)
-    assert without_leftovers(found, look) == found

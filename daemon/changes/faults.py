@@ -1,0 +1,235 @@
+"""The falls of one fault stay together from its onset to its end. Pure.
+
+A fault lowers many scores: those of the segments that carry it, and of all that share traffic with
+them. Each of these falls proves its own recovery, the shallow ones a day late. So the deepest
+decides: when it has recovered, the fault is over for every score that is not low since. Only what
+is still low is left of the fault, as of then, and the deepest of that decides next.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+
+from relevanced.metrics import Floats
+
+from .ledger import AT_ONCE_MS, LOW_Z, REOPENS_MS, Fall, FallCall, FallOnset, Look, Series, advanced
+from .levels import level, loss, within
+from .recovery import before_from
+from .timeline import HOUR_MS, ScoreTimeline
+
+DEPTH_MS: Final = 24 * HOUR_MS
+"""How deep a score fell is measured over so long at most."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """The falls of one fault."""
+
+    open: tuple[Fall, ...]
+    """Those to tell. For the first ten minutes behind the recovery of the deepest none: what is
+    left is not known yet."""
+    over: tuple[Fall, ...] = ()
+    """Those that are over, of segments that no open one is of; none while the deepest is open."""
+
+
+@dataclass(frozen=True)
+class Followed:
+    """What a look leaves."""
+
+    falls: tuple[Fall, ...]
+    faults: tuple[Fault, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Levels:
+    """What scores lost over some stretch."""
+
+    look: Look
+    """Without the bins of falls that are over: what is before a fall is read here."""
+    whole: ScoreTimeline
+    """With all bins."""
+
+    @cached_property
+    def index(self) -> Mapping[Series, int]:
+        """Where each series is in the look."""
+        return {series: at for at, series in enumerate(self.look.series)}
+
+    def z(
+        self,
+        of: Sequence[Fall | FallCall],
+        from_ms: Sequence[float],
+        until_ms: Sequence[float],
+    ) -> list[float]:
+        """What each lost over its stretch against what was before its onset, in errors; 0 where
+        either is unknown. The series must be in the look."""
+        if not of:
+            return []
+        which = np.array([self.index[each.series] for each in of], np.int64)
+        onset_ms = np.array([each.onset.likely for each in of])
+        look, begin_ms = self.look, before_from(onset_ms, self.look.end_ms)
+        clean, whole = look.timeline.of(which), self.whole.of(which)
+        stretch = within(whole, np.array(from_ms), np.array(until_ms))
+        lost = loss(
+            level(clean, within(clean, begin_ms, onset_ms)),
+            level(whole, stretch),
+            look.directions[which],
+            look.noise.of(which),
+        )
+        z: Floats = np.nan_to_num(lost.z)
+        return [float(each) for each in z]
+
+
+def followed(
+    falls: Sequence[Fall], look: Look, whole: ScoreTimeline, calls: Iterable[FallCall]
+) -> Followed:
+    """The falls after one more look, and the faults that they make. `look` lacks the bins of falls
+    that are over, `whole` has all."""
+    levels = Levels(look, whole)
+    news = _without_past(falls, levels, calls)
+    return kept_together(advanced(falls, look, news), levels)
+
+
+def kept_together(falls: Sequence[Fall], levels: Levels) -> Followed:
+    """The falls, over where the fault that they are of is over for them."""
+    known = [fall for fall in falls if fall.series in levels.index]
+    unknown = [fall for fall in falls if fall.series not in levels.index]
+    kept, faults = list(unknown), [_parted(together) for together in _together(unknown)]
+    for together in _adopted(_together(known), levels):
+        settled, fault = _settled(together, levels)
+        kept += settled
+        faults.append(fault)
+    of_fall = {(fall.series, fall.first_ms): fall for fall in kept}
+    in_order = (of_fall[fall.series, fall.first_ms] for fall in falls)
+    return Followed(tuple(in_order), tuple(faults))
+
+
+def _parted(falls: Iterable[Fall]) -> Fault:
+    """A fault of which nothing is known but its falls."""
+    together = tuple(falls)
+    still = tuple(fall for fall in together if fall.ended_ms is None)
+    return Fault(still, tuple(fall for fall in together if fall.ended_ms is not None))
+
+
+def _without_past(
+    falls: Sequence[Fall], levels: Levels, calls: Iterable[FallCall]
+) -> list[FallCall]:
+    """The calls without those of a fault that is over: a window that contains its hours calls what
+    is not low any more."""
+    over = [
+        (_earliest(f) - AT_ONCE_MS, f.recovered_ms) for f in falls if f.recovered_ms is not None
+    ]
+    open_now = {fall.series for fall in falls if fall.recovered_ms is None}
+    news, doubtful, behind_ms = [], [], []
+    for call in calls:
+        ends = [end for begin, end in over if begin <= call.onset.likely <= end]
+        if ends and call.series not in open_now and call.series in levels.index:
+            doubtful.append(call)
+            behind_ms.append(max(ends) + AT_ONCE_MS)
+        else:
+            news.append(call)
+    z = levels.z(doubtful, behind_ms, [float(levels.look.end_ms)] * len(doubtful))
+    return news + [call for call, each in zip(doubtful, z, strict=True) if each < LOW_Z]
+
+
+def _earliest(fall: Fall) -> float:
+    return fall.onset.likely if fall.onset.earliest is None else fall.onset.earliest
+
+
+def _together(falls: Sequence[Fall]) -> list[list[Fall]]:
+    """The falls whose intervals meet, together: that of the narrowest interval is that of the
+    fault, so that a wide one does not join faults that are hours apart."""
+    found: list[tuple[float, float, list[Fall]]] = []
+    for fall in sorted(falls, key=lambda each: (each.onset.width, each.onset.likely)):
+        onset = fall.onset
+        earliest = -np.inf if onset.earliest is None else onset.earliest
+        for first, last, members in found:
+            if earliest <= last + AT_ONCE_MS and first <= onset.latest + AT_ONCE_MS:
+                members.append(fall)
+                break
+        else:
+            first = max(_earliest(fall), onset.likely - AT_ONCE_MS)
+            last = min(onset.latest, onset.likely + AT_ONCE_MS)
+            found.append((first, last, [fall]))
+    return [members for *_, members in found]
+
+
+def _adopted(groups: list[list[Fall]], levels: Levels) -> list[list[Fall]]:
+    """The groups, where a larger one also has what is only dated elsewhere."""
+    largest_first = sorted(groups, key=len, reverse=True)
+    for at, fault in enumerate(largest_first):
+        for other in largest_first[at + 1 :]:
+            if len(other) < len(fault):
+                of_fault = _also_of(fault, other, levels)
+                fault += of_fault
+                other[:] = [fall for fall in other if fall not in of_fault]
+    return [group for group in groups if group]
+
+
+def _also_of(fault: Sequence[Fall], others: Sequence[Fall], levels: Levels) -> list[Fall]:
+    """Which of the others are of a larger fault: those that began inside it where it is over, and
+    those called since it began that are dated before it and were not low then."""
+    narrowest: FallOnset = min((fall.onset for fall in fault), key=lambda onset: onset.width)
+    began_ms = narrowest.likely
+    ended_ms = max(np.inf if f.recovered_ms is None else f.recovered_ms for f in fault)
+    inside = [f for f in others if ended_ms < np.inf and began_ms <= f.onset.likely <= ended_ms]
+    earlier = [
+        fall
+        for fall in others
+        if fall.onset.likely < began_ms <= fall.called_ms <= ended_ms + REOPENS_MS
+    ]
+    onsets_ms = [fall.onset.likely for fall in earlier]
+    z = levels.z(earlier, onsets_ms, [began_ms - AT_ONCE_MS] * len(earlier))
+    return inside + [fall for fall, each in zip(earlier, z, strict=True) if each >= LOW_Z]
+
+
+def _settled(together: Sequence[Fall], levels: Levels) -> tuple[list[Fall], Fault]:
+    """The falls of a fault, with what ended with its deepest."""
+    falls, end_ms, ended_ms = list(together), float(levels.look.end_ms), -np.inf
+    while True:
+        rest = [f for f in falls if f.ended_ms is None or f.ended_ms > ended_ms]
+        still = tuple(fall for fall in rest if fall.ended_ms is None)
+        over = tuple(fall for fall in falls if fall.ended_ms is not None)
+        if not still:
+            return falls, Fault((), over)
+        deepest = _deepest(rest, levels, ended_ms)
+        if deepest.ended_ms is None:
+            named = {fall.series[:2] for fall in still}
+            others = (fall for fall in over if fall.series[:2] not in named)
+            return falls, Fault(still, tuple(others) if ended_ms > -np.inf else ())
+        ended_ms = deepest.ended_ms
+        if ended_ms + AT_ONCE_MS >= end_ms:
+            return falls, Fault((), over)
+        falls = _ended_with(falls, ended_ms, levels)
+
+
+def _deepest(falls: Sequence[Fall], levels: Levels, since_ms: float) -> Fall:
+    """The one that lost most in errors while it was low, from `since_ms` on."""
+    end_ms = float(levels.look.end_ms)
+    first_ms = [
+        f.onset.likely if since_ms == -np.inf else max(f.low_since_ms, since_ms) for f in falls
+    ]
+    last_ms = [
+        min(end_ms if fall.ended_ms is None else fall.ended_ms, first + DEPTH_MS)
+        for fall, first in zip(falls, first_ms, strict=True)
+    ]
+    return falls[int(np.argmin(levels.z(falls, first_ms, last_ms)))]
+
+
+def _ended_with(falls: Sequence[Fall], ended_ms: float, levels: Levels) -> list[Fall]:
+    """The falls, over where they are not low behind the end of the deepest, and else low since."""
+    still = [fall for fall in falls if fall.ended_ms is None]
+    since_ms = [max(ended_ms, fall.onset.latest) for fall in still]
+    from_ms = [each + AT_ONCE_MS for each in since_ms]
+    z = levels.z(still, from_ms, [float(levels.look.end_ms)] * len(still))
+    changed = {
+        fall.series: (
+            replace(fall, low_since_ms=max(since, fall.low_since_ms))
+            if each < LOW_Z
+            else replace(fall, recovered_ms=since)
+        )
+        for fall, since, each in zip(still, since_ms, z, strict=True)
+    }
+    return [changed[f.series] if f.ended_ms is None else f for f in falls]
