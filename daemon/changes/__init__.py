@@ -14,7 +14,7 @@ from .design_effect import (
     used,
 )
 from .evidence import COUNTS, UNKNOWN, Counts, Noise, Side, evidence, largest_mix_share
-from .faults import Fault, Followed, Levels, followed, kept_together
+from .faults import FallGroup, Followed, Levels, followed, kept_together
 from .incidents import Incident, MeasuredChange, Moved, Story, incidents
 from .ledger import (
     KEPT_MS,
@@ -24,6 +24,7 @@ from .ledger import (
     Fall,
     FallCall,
     FallOnset,
+    FaultName,
     Graded,
     Look,
     Series,
@@ -51,7 +52,7 @@ from .patterns import (
 )
 from .recovery import Falls, Recoveries, recovered
 from .settings import DEFAULTS, ChangeSettings, ScoreFloor
-from .telling import LATELY_MS, Scene
+from .telling import LATELY_MS, Scene, named
 from .text import (
     KINDS,
     MOST_CHARACTERS,
@@ -93,6 +94,7 @@ from .weeks import (
     WeeksCompared,
     WeekSides,
     compare,
+    noise_of,
     sustained,
     three_hours,
     weeks_called,
@@ -129,9 +131,10 @@ __all__ = (
     "Explanation",
     "Fall",
     "FallCall",
+    "FallGroup",
     "FallOnset",
     "Falls",
-    "Fault",
+    "FaultName",
     "Flags",
     "Followed",
     "followed",
@@ -166,10 +169,12 @@ __all__ = (
     "MOST_CHARACTERS",
     "MOST_MARKERS",
     "Moved",
+    "named",
     "NAMES",
     "nearest",
     "newest",
     "Noise",
+    "noise_of",
     "NUMBERS",
     "of_group",
     "Onsets",

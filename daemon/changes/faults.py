@@ -15,7 +15,18 @@ import numpy as np
 
 from relevanced.metrics import Floats
 
-from .ledger import AT_ONCE_MS, LOW_Z, REOPENS_MS, Fall, FallCall, FallOnset, Look, Series, advanced
+from .ledger import (
+    AT_ONCE_MS,
+    LOW_Z,
+    REOPENS_MS,
+    Fall,
+    FallCall,
+    FallOnset,
+    FaultName,
+    Look,
+    Series,
+    advanced,
+)
 from .levels import level, loss, within
 from .recovery import before_from
 from .timeline import HOUR_MS, ScoreTimeline
@@ -25,7 +36,7 @@ DEPTH_MS: Final = 24 * HOUR_MS
 
 
 @dataclass(frozen=True)
-class Fault:
+class FallGroup:
     """The falls of one fault."""
 
     open: tuple[Fall, ...]
@@ -34,13 +45,19 @@ class Fault:
     over: tuple[Fall, ...] = ()
     """Those that are over, of segments that no open one is of; none while the deepest is open."""
 
+    @property
+    def name(self) -> FaultName | None:
+        """The name that it was given first of those that it still has."""
+        names = (fall.name for fall in (*self.open, *self.over) if fall.name is not None)
+        return min(names, key=lambda name: name.since_ms, default=None)
+
 
 @dataclass(frozen=True)
 class Followed:
     """What a look leaves."""
 
     falls: tuple[Fall, ...]
-    faults: tuple[Fault, ...]
+    faults: tuple[FallGroup, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,11 +123,11 @@ def kept_together(falls: Sequence[Fall], levels: Levels) -> Followed:
     return Followed(tuple(in_order), tuple(faults))
 
 
-def _parted(falls: Iterable[Fall]) -> Fault:
+def _parted(falls: Iterable[Fall]) -> FallGroup:
     """A fault of which nothing is known but its falls."""
     together = tuple(falls)
     still = tuple(fall for fall in together if fall.ended_ms is None)
-    return Fault(still, tuple(fall for fall in together if fall.ended_ms is not None))
+    return FallGroup(still, tuple(fall for fall in together if fall.ended_ms is not None))
 
 
 def _without_past(
@@ -185,7 +202,7 @@ def _also_of(fault: Sequence[Fall], others: Sequence[Fall], levels: Levels) -> l
     return inside + [fall for fall, each in zip(earlier, z, strict=True) if each >= LOW_Z]
 
 
-def _settled(together: Sequence[Fall], levels: Levels) -> tuple[list[Fall], Fault]:
+def _settled(together: Sequence[Fall], levels: Levels) -> tuple[list[Fall], FallGroup]:
     """The falls of a fault, with what ended with its deepest."""
     falls, end_ms, ended_ms = list(together), float(levels.look.end_ms), -np.inf
     while True:
@@ -193,15 +210,15 @@ def _settled(together: Sequence[Fall], levels: Levels) -> tuple[list[Fall], Faul
         still = tuple(fall for fall in rest if fall.ended_ms is None)
         over = tuple(fall for fall in falls if fall.ended_ms is not None)
         if not still:
-            return falls, Fault((), over)
+            return falls, FallGroup((), over)
         deepest = _deepest(rest, levels, ended_ms)
         if deepest.ended_ms is None:
             named = {fall.series[:2] for fall in still}
             others = (fall for fall in over if fall.series[:2] not in named)
-            return falls, Fault(still, tuple(others) if ended_ms > -np.inf else ())
+            return falls, FallGroup(still, tuple(others) if ended_ms > -np.inf else ())
         ended_ms = deepest.ended_ms
         if ended_ms + AT_ONCE_MS >= end_ms:
-            return falls, Fault((), over)
+            return falls, FallGroup((), over)
         falls = _ended_with(falls, ended_ms, levels)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from .ledger import Fall, Series
+from .ledger import Fall, FaultName, Series
 from .patterns import Explanation, Pattern
 from .timeline import HOUR_MS
 
@@ -68,6 +68,10 @@ class Story:
     """What is low, by any metric, because it shares traffic with the segments that are named."""
     fell: tuple[Series, ...] = ()
     """The series of all falls that it tells."""
+    name: FaultName | None = None
+    """Under which it is told; None where nothing is known of it."""
+    first: tuple[Series, int] | None = None
+    """Series and first onset of the fall that keeps the name."""
     judged_shares: tuple[float | None, float | None] | None = None
     """Of a judged score: how much of the first places was judged before and is now."""
 
@@ -82,7 +86,8 @@ class Story:
     @property
     def identity(self) -> str:
         """The same while the change is open."""
-        grouping, segment, _ = self.fall.series
+        renamed = None if self.name is None else self.name.first
+        grouping, segment = renamed or self.fall.series[:2]
         kind = "c" if self.fall.graded is None else "j"
         return f"{kind}-{self.fall.first_ms // 1000}-{grouping}-{segment}"
 

@@ -62,6 +62,30 @@ class Graded:
 
 
 @dataclass(frozen=True)
+class FaultName:
+    """Under which segments and metric a fault is told."""
+
+    grouping: str
+    segments: tuple[str, ...]
+    metric: str
+    since_ms: int = 0
+    """End of what had settled when it was told so first."""
+    first: tuple[str, str] | None = None
+    """Grouping and segment of its first name; None while it has that."""
+    rival: "FaultName | None" = None
+    """The name that it would get now, and since when; None where it is this one."""
+
+    def is_same(self, other: "FaultName | None") -> bool:
+        """Whether both name the same."""
+        return other is not None and self.named == other.named
+
+    @property
+    def named(self) -> tuple[str, frozenset[str], str]:
+        """What is named, whatever the order of the segments."""
+        return self.grouping, frozenset(self.segments), self.metric
+
+
+@dataclass(frozen=True)
 class Fall:
     """One metric of one segment that fell."""
 
@@ -77,6 +101,8 @@ class Fall:
     """The onset; of a fall that was reopened, that of the last time it fell; of one that got better
     without recovering, when it did."""
     recovered_ms: float | None = None
+    name: FaultName | None = None
+    """That of its fault, where it was the first of it to be called."""
     better_ms: float | None = None
     """Since when it is better, but not as good as before: then it is low since then."""
     graded: Graded | None = None

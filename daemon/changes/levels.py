@@ -125,7 +125,7 @@ def loss(before: ScoreLevel, now: ScoreLevel, directions: Floats, noise: ScoreNo
     sampling = noise.design_effect * own * spread * sum(1 / each for each in counted)
     apart = np.abs(now.middle_ms - before.middle_ms) / HOUR_MS
     growth = np.where(known, np.sqrt(2), np.minimum(1 + apart, MOST_DRIFT))
-    drift = noise.drift_ratio * np.abs(expected)
+    drift = noise.drift_at(expected) * np.abs(expected)
     return Loss(
         expected,
         directions * (expected - now.mean),
@@ -326,7 +326,7 @@ def _levels(
         # Only where all bins have a usual score: else its first one would look like a change.
         is_known = ~(counts & np.isnan(timeline.usual)).any(axis=0)
         means = means - np.where(is_known & counts, timeline.usual, 0.0)
-    of_hour = own * (1 + 1 / USUAL_WEEKS) + 2 * (noise.drift_ratio * mean) ** 2
+    of_hour = own * (1 + 1 / USUAL_WEEKS) + 2 * (noise.drift_at(mean) * mean) ** 2
     variances = np.where(timeline.hourly[:, None], of_hour, own)
     return means, np.where(counts, 1 / variances, 0.0)
 

@@ -332,11 +332,20 @@ def _explained_by(grouping: str, change: CarriedChange) -> Explanation | None:
         _differs(change, index, stand) for index in np.flatnonzero(out)
     ):
         return None
+    return carried_by(grouping, change, [change.segments[int(at)] for at in np.flatnonzero(out)])
+
+
+def carried_by(grouping: str, change: CarriedChange, segments: Sequence[str]) -> Explanation | None:
+    """What these segments explain of the change of the whole; None where that has not changed."""
+    out = np.array([name in segments for name in change.segments], np.bool_)
+    if change.whole == 0:
+        return None
+    within = float(change.within[out].sum())
     return Explanation(
         grouping,
-        tuple(change.segments[int(index)] for index in np.flatnonzero(out)),
-        carried,
-        float(change.within[out].sum()),
+        tuple(segments),
+        within / change.whole,
+        within,
         float(change.mix.sum()),
         change.whole,
         float(change.weight[out].sum()),

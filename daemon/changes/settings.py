@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Final
 
+from relevanced.metrics import Metric
+
 
 @dataclass(frozen=True)
 class ScoreFloor:
@@ -106,6 +108,11 @@ def family(metric: str) -> int:
     name = metric.partition("@")[0].partition("(")[0]
     order = {**{known: at for at, known in enumerate(FAMILIES)}, "nDCG": len(FAMILIES) + 1}
     return order.get(name, len(FAMILIES))
+
+
+def is_of_failures(metric: Metric) -> bool:
+    """Whether the metric is a share of searches or items that fail."""
+    return metric.direction == "down" and metric.entry.range == (0.0, 1.0)
 
 
 def is_leading(metric: str) -> bool:

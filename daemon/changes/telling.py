@@ -13,10 +13,11 @@ from relevanced.metrics import Floats
 
 from . import patterns
 from .evidence import Counts, Noise as EvidenceNoise, Side, evidence, largest_mix_share, side_of
-from .faults import Fault
+from .faults import FallGroup
 from .incidents import ALL, MeasuredChange, Moved, Story
-from .ledger import LOW_Z, Fall, Look, Series
+from .ledger import LOW_Z, Fall, FaultName, Look, Series
 from .levels import JudgedBins, ScoreLevel, level, loss, within
+from .naming import held
 from .patterns import Explanation, Pattern, pattern_of
 from .recovery import before_from
 from .settings import ChangeSettings, family, is_leading, pair
@@ -46,26 +47,40 @@ class Scene:
         """Where each series is in the look."""
         return {series: index for index, series in enumerate(self.look.series)}
 
-    def stories(self, faults: Iterable[Fault]) -> tuple[Story, ...]:
+    def stories(self, faults: Iterable[FallGroup]) -> tuple[Story, ...]:
         """What is open of the faults, the largest first."""
-        found = [self._story(fault.open) for fault in faults if fault.open]
+        found = [self._story(fault.open, fault.name) for fault in faults if fault.open]
         return tuple(sorted(found, key=lambda story: story.z or 0.0))
 
-    def ended(self, faults: Iterable[Fault], since_ms: float) -> tuple[Story, ...]:
+    def ended(self, faults: Iterable[FallGroup], since_ms: float) -> tuple[Story, ...]:
         """What is over of the faults since then, the latest first: once each, by the fall that
         names it."""
-        over = ([f for f in fault.over if (f.ended_ms or -np.inf) >= since_ms] for fault in faults)
-        found = [self._story(falls) for falls in over if falls]
+        over = (
+            ([fall for fall in fault.over if (fall.ended_ms or -np.inf) >= since_ms], fault.name)
+            for fault in faults
+        )
+        found = [self._story(falls, name) for falls, name in over if falls]
         return tuple(sorted(found, key=lambda story: -(story.fall.ended_ms or 0.0)))
 
-    def _story(self, together: Sequence[Fall]) -> Story:
+    def _story(self, together: Sequence[Fall], name: FaultName | None) -> Story:
         known = [fall for fall in together if fall.series in self.index]
         if not known:
             unknown, fall = MeasuredChange(None, None, 0), together[0]
             own = Moved(fall.series, unknown, unknown, 0.0, (0, 0))
             return Story(fall, fall.series[1:2], own, False, None, fall.lanes, fall.called_ms)
         since = min(known, key=lambda fall: fall.onset.width).onset.likely
-        return _Fault(self, known, since).story()
+        return _Fault(self, known, since).story(name)
+
+
+def named(falls: Sequence[Fall], stories: Iterable[Story]) -> tuple[Fall, ...]:
+    """The falls with the names under which their faults were told."""
+    names = {story.first: story.name for story in stories if story.first is not None}
+
+    def of(fall: Fall) -> Fall:
+        name = names.get((fall.series, fall.first_ms), fall.name)
+        return fall if name == fall.name else replace(fall, name=name)
+
+    return tuple(of(fall) for fall in falls)
 
 
 class _Fault:
@@ -91,15 +106,15 @@ class _Fault:
         """(bins, 1)."""
         return within(self.look.timeline, np.array([from_ms]), np.array([until_ms]))
 
-    def story(self) -> Story:
+    def story(self, name: FaultName | None) -> Story:
+        """`name`: that of the last look."""
         index, z = self.scene.index, self.loss.z
-        metric = min(
-            (fall.series[2] for fall in self.falls),
-            key=lambda name: (family(name), _lowest(self.falls, name, index, z)),
-        )
+        best, explanation = self._best_name()
+        now = held(name, best, self.falls, self.look.end_ms)
+        grouping, segments, metric = now.grouping, now.segments, now.metric
+        if not now.is_same(best):
+            explanation = self._carried(now)
         of_metric = [fall for fall in self.falls if fall.series[2] == metric]
-        explanation = patterns.explained(self._groupings(metric))
-        grouping, segments = self._named(of_metric, explanation)
         series = (grouping, segments[0], metric)
         fall = next((each for each in self.falls if each.series == series), of_metric[0])
         at = index.get(series, index[fall.series])
@@ -119,8 +134,26 @@ class _Fault:
             also=tuple(moved for moved, is_own in others if is_own),
             shares=tuple(moved for moved, is_own in others if not is_own),
             fell=tuple(each.series for each in self.falls),
+            name=now,
+            first=(first.series, first.first_ms),
             judged_shares=self._judged_shares(grouping, segments),
         )
+
+    def _best_name(self) -> tuple[FaultName, Explanation | None]:
+        """By what is known now, and what explains it."""
+        index, z = self.scene.index, self.loss.z
+        metric = min(
+            (fall.series[2] for fall in self.falls),
+            key=lambda name: (family(name), _lowest(self.falls, name, index, z)),
+        )
+        of_metric = [fall for fall in self.falls if fall.series[2] == metric]
+        explanation = patterns.explained(self._groupings(metric))
+        return FaultName(*self._named(of_metric, explanation), metric), explanation
+
+    def _carried(self, name: FaultName) -> Explanation | None:
+        """How much of the fall of the whole the named segments carry."""
+        change = self._groupings(name.metric).get(name.grouping)
+        return None if change is None else patterns.carried_by(name.grouping, change, name.segments)
 
     def _named(
         self, falls: Sequence[Fall], explanation: Explanation | None

@@ -123,6 +123,9 @@ class ScoreNoise:
     where metrics differ."""
     weekday_drift_ratio: float = 0.02
     """The same between two days of the week, beyond `drift_ratio`."""
+    failures: bool | Booleans = False
+    """Whether a score is the share of searches that fail, such as Abandonment; (series,) where
+    metrics differ."""
 
     def drift_against(self, periods: int, unit: str) -> float | Floats:
         """The drift between a period and the mean of so many earlier ones, weeks or days by `unit`,
@@ -132,8 +135,25 @@ class ScoreNoise:
 
     def of(self, series: Integers) -> "ScoreNoise":
         """The noise of these series, by index."""
-        drift = self.drift_ratio
-        return replace(self, drift_ratio=drift if isinstance(drift, float) else drift[series])
+        drift, failures = self.drift_ratio, self.failures
+        return replace(
+            self,
+            drift_ratio=drift if isinstance(drift, float) else drift[series],
+            failures=failures if isinstance(failures, bool) else failures[series],
+        )
+
+    def drift_at(self, level: Floats) -> Floats:
+        """The drift of scores of this level, as a share of them."""
+        return self.drift_ratio * share_drift(level, self.failures)
+
+
+def share_drift(level: Floats, failures: bool | Booleans) -> Floats:
+    """By how much the share of a score that drifts exceeds that of a score of two thirds.
+
+    As many searches fail more as succeed less: what is 0.6 % of two thirds is 1.2 % of the other
+    third. So a share of failures drifts by the same steps of its logit, p / (1 - p), everywhere.
+    """
+    return np.where(failures, np.maximum(3 * (1 - level), 1.0), 1.0)
 
 
 def variance(scored: Floats, sums: Floats, squares: Floats) -> Floats:
@@ -207,14 +227,15 @@ def sides(timeline: ScoreTimeline, directions: Floats, noise: ScoreNoise) -> Sid
     instants, first = _instants(timeline)
     before, after = (_Side.of(timeline, side) for side in ((first, instants), (instants, None)))
     plain, known = before.against(after, None), None
-    drift = noise.drift_ratio * _drift_growth(timeline, instants, first)[:, None]
     base, now, spread = plain
+    ratio = noise.drift_at(base)
+    drift = ratio * _drift_growth(timeline, instants, first)[:, None]
     if timeline.usual is not None:
         base_usual, now_usual = before.usual, after.usual
         known = ~(np.isnan(base_usual) | np.isnan(now_usual)) & (base_usual != 0) & (now_usual != 0)
         scaled = before.against(after, (base_usual, now_usual))
         base, now, spread = (np.where(known, s, p) for s, p in zip(scaled, plain, strict=True))
-        drift = np.where(known, noise.drift_ratio * sqrt(2), drift)
+        drift = np.where(known, ratio * sqrt(2), drift)
     scale = np.where(base != 0, np.abs(base), np.nan)
     sampling = noise.design_effect * spread / scale**2
     signs = np.where(directions == 0, np.nan, directions)

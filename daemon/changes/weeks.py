@@ -11,10 +11,11 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from relevanced.metrics import Floats
+from relevanced.metrics import Floats, Metric
 
 from . import settings
-from .settings import ChangeSettings
+from .settings import ChangeSettings, is_of_failures
+from .timeline import ScoreNoise, share_drift
 
 Flags: TypeAlias = NDArray[np.bool_]
 
@@ -89,11 +90,20 @@ class Called:
         return np.asarray(self.dropped | self.sinking | self.far_below)
 
 
+def noise_of(metrics: Sequence[Metric], change_settings: ChangeSettings) -> ScoreNoise:
+    """That of each of the metrics."""
+    return ScoreNoise(
+        change_settings.design_effect,
+        np.array([change_settings.drift_of(metric.name) for metric in metrics]),
+        change_settings.weekday_drift_ratio,
+        np.array([is_of_failures(metric) for metric in metrics]),
+    )
+
+
 def compare(
     sides: WeekSides,
     made_of: MadeOf,
-    change_settings: ChangeSettings,
-    drift_ratio: Floats | float,
+    noise: ScoreNoise,
     direction: Floats | float = 1.0,
 ) -> WeeksCompared:
     """The distance of the last hours from their baseline.
@@ -102,11 +112,12 @@ def compare(
     its negative finds what got better.
     """
     usual = np.abs(sides.baseline)
-    weekdays = np.where(made_of.of_days, change_settings.weekday_drift_ratio, 0.0)
+    weekdays = np.where(made_of.of_days, noise.weekday_drift_ratio, 0.0)
     periods = np.asarray(made_of.periods, np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
-        drift = np.hypot(drift_ratio, weekdays) * np.sqrt(1 + 1 / periods) * usual
-        sampling = change_settings.design_effect * (sides.stderr**2 + sides.baseline_stderr**2)
+        ratio = np.hypot(noise.drift_ratio, weekdays) * share_drift(usual, noise.failures)
+        drift = ratio * np.sqrt(1 + 1 / periods) * usual
+        sampling = noise.design_effect * (sides.stderr**2 + sides.baseline_stderr**2)
         error = np.sqrt(sampling + drift**2)
         loss = direction * (sides.baseline - sides.score)
         return WeeksCompared(loss, loss / usual, error / usual, -loss / error, sides.impressions)

@@ -15,7 +15,15 @@ import numpy as np
 
 from relevanced.metrics import Booleans, Floats
 
-from ..changes import HOUR_MS, MINUTE_MS, Called, ChangeSettings, MadeOf, WeekSides, weeks
+from ..changes import (
+    HOUR_MS,
+    MINUTE_MS,
+    Called,
+    ChangeSettings,
+    MadeOf,
+    WeekSides,
+    weeks,
+)
 from ..panes import Window, pane_start
 from ..plan import Plan
 from ..views import (
@@ -347,7 +355,6 @@ class UsualCalls:
 
     def __init__(self, plan: Plan, change_settings: ChangeSettings) -> None:
         self._plan, self._change_settings = plan, change_settings
-        self._drifts = np.array([change_settings.drift_of(metric.name) for metric in plan.metrics])
         directions = {"up": 1.0, "down": -1.0, "none": np.nan}
         self._directions = np.array([directions[metric.direction] for metric in plan.metrics])
         self._segments: tuple[Segment, ...] = ()
@@ -422,12 +429,12 @@ class UsualCalls:
             made_of[weeks.THREE_HOURS] = made_of[weeks.HOUR]
         unknown = np.full(sides[weeks.HOUR].score.shape, np.nan)
         nothing = WeekSides(unknown, unknown, unknown, unknown, unknown)
+        noise = weeks.noise_of(self._plan.metrics, change_settings)
         compared = {
             name: weeks.compare(
                 sides.get(name, nothing),
                 made_of.get(name, made_of[weeks.HOUR]),
-                change_settings,
-                self._drifts,
+                noise,
                 self._directions,
             )
             for name in (weeks.HOUR, weeks.THREE_HOURS, weeks.SIX_HOURS, weeks.DAY)

@@ -33,6 +33,8 @@ from ..changes import (
     compare,
     followed,
     groups,
+    named,
+    noise_of,
     onsets,
     sides,
     threshold,
@@ -121,7 +123,7 @@ class ChangeDetector:
         self.apart_ms = timeline.scored.size // CELLS_PER_MS
         segments = self._timelines.segments
         begin_ms = min((*history.starts[:1], int(timeline.starts[0])))
-        of_metrics = self._noise(basis.design_effect)
+        of_metrics = _noise(self._plan, self._change_settings, basis.design_effect)
         found_at = look_at(
             timeline, segments, self._plan, self._change_settings, basis.design_effect
         )
@@ -145,6 +147,7 @@ class ChangeDetector:
         counts = self._timelines.counts
         day_ago = end_ms - 24 * self._plan.hour_ms
         open_now = Scene(look, counts, self._change_settings, basis.judged).stories(now.faults)
+        self.falls = named(self.falls, open_now)
         return Detection(
             segments,
             tuple(found),
@@ -176,13 +179,6 @@ class ChangeDetector:
         began = _low(look.timeline, look.directions, lane, low, look.noise).onsets
         return calls_of(look, lane, low, began)
 
-    def _noise(self, design_effect: float) -> ScoreNoise:
-        """That of each metric, (metrics,)."""
-        drifts = [self._change_settings.drift_of(metric.name) for metric in self._plan.metrics]
-        return ScoreNoise(
-            design_effect, np.array(drifts), self._change_settings.weekday_drift_ratio
-        )
-
     def _of_hour(
         self, timeline: ScoreTimeline, directions: Floats, calls: Calls, noise: ScoreNoise
     ) -> FoundChanges:
@@ -212,12 +208,11 @@ class ChangeDetector:
         hours = int(comparison.window.removesuffix("h"))
         periods, unit = len(comparison.periods), comparison.unit
         sides = sides_of(comparison.recent, [*comparison.periods.values()], self._plan)
-        change_settings = replace(self._change_settings, design_effect=noise.design_effect)
         directions = np.where(self._signs != 0, self._signs, np.nan)
-        made_of = MadeOf(periods, unit == "day")
-        z = compare(sides, made_of, change_settings, noise.drift_ratio, directions).z
+        z = compare(sides, MadeOf(periods, unit == "day"), noise, directions).z
         base = np.where(sides.baseline != 0, np.abs(sides.baseline), np.nan)
         error = np.hypot(sides.stderr, sides.baseline_stderr) / base
+        noise = replace(noise, drift_ratio=noise.drift_at(base))
         found = by_earlier(hours, error, periods, unit, noise)
         if hours == 1:
             # Three windows of 1h make one of 3h.
@@ -234,13 +229,22 @@ def look_at(
     design_effect: float,
 ) -> Look:
     """The look at a timeline whose series are these segments times the metrics of the plan."""
-    drifts = np.array([change_settings.drift_of(metric.name) for metric in plan.metrics])
+    noise, copies = _noise(plan, change_settings, design_effect), len(segments)
+    assert not isinstance(noise.drift_ratio, float)
     return Look(
         timeline,
         [(*segment, metric.name) for segment in segments for metric in plan.metrics],
-        np.tile([SIGNS[metric.direction] for metric in plan.metrics], len(segments)),
-        ScoreNoise(design_effect, np.tile(drifts, len(segments))),
+        np.tile([SIGNS[metric.direction] for metric in plan.metrics], copies),
+        replace(
+            noise,
+            drift_ratio=np.tile(noise.drift_ratio, copies),
+            failures=np.tile(noise.failures, copies),
+        ),
     )
+
+
+def _noise(plan: Plan, change_settings: ChangeSettings, design_effect: float) -> ScoreNoise:
+    return noise_of(plan.metrics, replace(change_settings, design_effect=design_effect))
 
 
 def _scanned(

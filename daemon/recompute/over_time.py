@@ -20,7 +20,7 @@ from ..changes import (
     Counts,
     Fall,
     FallCall,
-    Fault,
+    FallGroup,
     Graded,
     Incident,
     Levels,
@@ -136,7 +136,7 @@ def fallen(
     none has been measured. Of judged scores with what grades them, and what did afterwards."""
     whole = replace(_look_at(found, change_settings), graded=graded)
     falls: tuple[Fall, ...] = ()
-    faults: tuple[Fault, ...] = ()
+    faults: tuple[FallGroup, ...] = ()
     for bins in range(2, len(found.starts) + 1):
         seen = replace(whole, timeline=whole.timeline.first(bins))
         look = replace(seen, timeline=without_falls(seen, falls))

@@ -73,6 +73,8 @@ class Run:
     """Until the first segment that carried it has recovered by RR or Success."""
     innocents: tuple[tuple[float, str], ...]
     """(when, which segment) for each look that names another one."""
+    path: tuple[tuple[float, str], ...]
+    """(when, the headline's subject) for each look at which that is another one than before."""
 
     @property
     def is_good(self) -> bool:
@@ -94,7 +96,8 @@ def run(
     end_h = begin_h + broken_min / 60
     shop = Shop(KNOWN_DAYS + 9, per_hour, seed, kind.faults(begin_h, end_h))
     watch, named_h, over_h, carrier_h = Watch(shop), None, None, None
-    innocents = []
+    innocents: list[tuple[float, str]] = []
+    path: list[tuple[float, str]] = []
     for hour in _looks(begin_h, end_h, end_h + hours_after):
         found = watch.look(hour)
         as_of_ms = found.end_ms or 0
@@ -108,9 +111,12 @@ def run(
             for segment in _named(news)
             if segment not in kind.carriers and hour >= begin_h
         ]
+        subject = _subject(news)
+        if hour >= begin_h and subject != (path[-1][1] if path else ""):
+            path.append((after_h, subject))
         if carrier_h is None and after_h > 0 and _has_recovered(watch, kind.carriers):
             carrier_h = after_h
-    return Run(named_h, over_h, carrier_h, tuple(innocents))
+    return Run(named_h, over_h, carrier_h, tuple(innocents), tuple(path))
 
 
 def _looks(begin_h: float, end_h: float, until_h: float) -> Iterator[float]:
@@ -124,6 +130,13 @@ def _looks(begin_h: float, end_h: float, until_h: float) -> Iterator[float]:
 
 def _named(news: Sequence[Story]) -> Segments:
     return frozenset(segment for story in news[:1] for segment in story.segments)
+
+
+def _subject(news: Sequence[Story]) -> str:
+    if not news:
+        return ""
+    grouping, _, metric = news[0].fall.series
+    return f"{metric} of {grouping} {' and '.join(sorted(news[0].segments))}"
 
 
 def _has_recovered(watch: Watch, carriers: Segments) -> bool:
@@ -156,7 +169,7 @@ def main() -> int:
                     print(
                         f"{verdict} {name:15} {per_hour:7,.0f}/h broken {broken_min:4.0f} min:"
                         f" named {made.named_h} h, over {made.over_h} h, carrier {made.carrier_h} h"
-                        f" {made.innocents[:3] or ''}",
+                        f" {made.path}",
                         flush=True,
                     )
     print(f"{good} of {total} runs end well")

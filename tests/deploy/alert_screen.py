@@ -19,6 +19,7 @@ from relevanced.daemon.changes import (
     ChangeSettings,
     Flags,
     MadeOf,
+    ScoreNoise,
     WeeksCompared,
     WeekSides,
     compare,
@@ -29,6 +30,7 @@ from relevanced.daemon.changes import (
 from tests.deploy.alert_traffic import PANE_S, PANES_PER_HOUR, WEEKS_BEFORE, WINDOWS, Floats
 
 CHANGE_SETTINGS: Final = ChangeSettings()
+NOISE: Final = ScoreNoise()
 ANY_LOSS: Final = replace(
     CHANGE_SETTINGS,
     smallest_drop_ratio=0.0,
@@ -54,8 +56,7 @@ def compared(
     settings: (trials, instants), NaN where undefined."""
     windows = {**gauges, THREE_HOURS: three_hours(_hours(gauges[HOUR]))}
     return {
-        name: compare(sides, made_of[name], CHANGE_SETTINGS, CHANGE_SETTINGS.drift_ratio, direction)
-        for name, sides in windows.items()
+        name: compare(sides, made_of[name], NOISE, direction) for name, sides in windows.items()
     }
 
 

@@ -233,15 +233,14 @@ class EarlierHours:
         periods: Sequence[Floats],
         plan: Plan,
         change_settings: ChangeSettings,
-        drifts: Floats,
         *,
         of_days: bool,
     ) -> None:
-        """`drifts`: (metrics,) drift ratios. `of_days`: the periods are other days of the week."""
+        """`of_days`: the periods are other days of the week."""
         self._recent, self._plan = recent, plan
         self._sides = sides_of(recent, periods, plan)
         made_of = MadeOf(len(periods), of_days)
-        found = weeks.compare(self._sides, made_of, change_settings, drifts)
+        found = weeks.compare(self._sides, made_of, weeks.noise_of(plan.metrics, change_settings))
         self._noises = found.error_ratio * np.abs(self._sides.baseline)
 
     def of_metric(self, at: int, before: Floats) -> SegmentsCompared:
@@ -360,7 +359,6 @@ def usual_rows(
         [*periods.values()],
         plan,
         change_settings,
-        np.array([change_settings.drift_of(metric.name) for metric in plan.metrics]),
         of_days=against == "day",
     )
     compare = partial(earlier.of_metric, before=np.sum([*periods.values()], axis=0))

@@ -67,14 +67,13 @@ class JudgedChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def judged_changes(reading: Reading, found: MeasureScores, wanted: Query) -> Iterator[JudgedChange]:
     """The rows of the shown segments that pass the filters `wanted`."""
-    plan, change_settings = found.plan, reading.change_settings
-    drifts = np.full(len(plan.metrics), change_settings.drift_ratio)
+    plan, change_settings = found.plan, reading.change_settings.of_judged
     for comparison in found.comparisons:
         if not comparison.periods:
             continue
         periods, is_weeks = [*comparison.periods.values()], comparison.unit == "week"
         earlier = EarlierHours(
-            comparison.recent, periods, plan, change_settings, drifts, of_days=not is_weeks
+            comparison.recent, periods, plan, change_settings, of_days=not is_weeks
         )
         usual = np.mean(periods, axis=0)
         for at in wanted_metrics(plan, wanted.get("judged_metric", ())):

@@ -14,8 +14,8 @@ from relevanced.daemon.changes import (
     Counts,
     Fall,
     FallCall,
+    FallGroup,
     FallOnset,
-    Fault,
     Followed,
     JudgedBins,
     Levels,
@@ -239,5 +239,5 @@ def test_a_fall_of_a_segment_that_is_not_shown_is_told_without_levels() -> None:
         END,
         END,
     )
-    (story,) = Scene(look, counts, ChangeSettings()).stories([Fault((gone,))])
+    (story,) = Scene(look, counts, ChangeSettings()).stories([FallGroup((gone,))])
     assert story.own.now.mean is None and story.segments == ("AT",)

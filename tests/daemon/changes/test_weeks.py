@@ -13,6 +13,7 @@ from relevanced.daemon.changes import (
     Called,
     ChangeSettings,
     MadeOf,
+    ScoreNoise,
     WeekSides,
     compare,
     sustained,
@@ -20,7 +21,7 @@ from relevanced.daemon.changes import (
     weeks_called,
 )
 
-CHANGE_SETTINGS = ChangeSettings()
+CHANGE_SETTINGS, NOISE = ChangeSettings(), ScoreNoise()
 WEEKS, DAYS = MadeOf(3, False), MadeOf(4, True)
 
 
@@ -35,14 +36,14 @@ def conditions(*scores: float, made_of: MadeOf = WEEKS, impressions: float = 100
     """What is called where the last 1, 3, 6 and 24 hours have these scores."""
     hours = zip(("1h", "3h", "6h", "24h"), (1, 3, 6, 24), scores, strict=True)
     windows = {
-        name: compare(sides(score, impressions=impressions * n), made_of, CHANGE_SETTINGS, 0.006)
+        name: compare(sides(score, impressions=impressions * n), made_of, NOISE)
         for name, n, score in hours
     }
     return weeks_called(windows, CHANGE_SETTINGS)
 
 
 def test_z_is_the_change_in_standard_errors() -> None:
-    found = compare(sides(0.54), WEEKS, CHANGE_SETTINGS, 0.006)
+    found = compare(sides(0.54), WEEKS, NOISE)
     sampling = 1.2 * (0.35**2 / 1000) * (1 + 1 / 3)
     error = sqrt(sampling + (0.006 * 0.6) ** 2 * (1 + 1 / 3))
     assert found.z[0] == pytest.approx(-0.06 / error)
@@ -54,8 +55,8 @@ def test_z_is_the_change_in_standard_errors() -> None:
 def test_other_days_of_the_week_differ_by_more() -> None:
     """A Saturday of -4 % after four other days, with so many searches that drift is all."""
     saturday = replace(sides(0.576), stderr=np.zeros(1), baseline_stderr=np.zeros(1))
-    as_weeks = compare(saturday, MadeOf(4, False), CHANGE_SETTINGS, 0.006)
-    as_days = compare(saturday, DAYS, CHANGE_SETTINGS, 0.006)
+    as_weeks = compare(saturday, MadeOf(4, False), NOISE)
+    as_days = compare(saturday, DAYS, NOISE)
     assert as_weeks.z[0] == pytest.approx(-0.04 / (0.006 * sqrt(1.25)))
     assert as_days.z[0] == pytest.approx(-0.04 / (hypot(0.006, 0.02) * sqrt(1.25)))
     assert as_weeks.z[0] < -5 and as_days.z[0] > -2
@@ -85,7 +86,7 @@ def test_little_is_not_called() -> None:
 
 def test_what_is_undefined_is_not_called() -> None:
     assert not conditions(*(float("nan"),) * 4).any.any()
-    lost = compare(sides(0.3), WEEKS, CHANGE_SETTINGS, 0.006, direction=float("nan"))
+    lost = compare(sides(0.3), WEEKS, NOISE, direction=float("nan"))
     assert not weeks_called(
         dict.fromkeys(("1h", "3h", "6h", "24h"), lost), CHANGE_SETTINGS
     ).any.any()
@@ -95,8 +96,8 @@ def test_what_is_undefined_is_not_called() -> None:
 def test_better_is_worse_in_the_mirror(score: float, baseline: float, of_days: bool) -> None:
     one = sides(score, baseline)
     made_of = MadeOf(2, of_days)
-    up = compare(one, made_of, CHANGE_SETTINGS, 0.006)
-    down = compare(one, made_of, CHANGE_SETTINGS, 0.006, direction=-1.0)
+    up = compare(one, made_of, NOISE)
+    down = compare(one, made_of, NOISE, direction=-1.0)
     assert up.z[0] == -down.z[0] and up.error_ratio[0] == down.error_ratio[0]
 
 

@@ -1,0 +1,35 @@
+"""The name of a fault holds still while the fault is open. Pure."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Final
+
+from .ledger import Fall, FaultName
+from .timeline import HOUR_MS, MINUTE_MS
+
+LED_MS: Final = 10 * MINUTE_MS
+"""Another name has to be the better one for so long."""
+STAYS_MS: Final = HOUR_MS
+"""A fault that has got another name keeps that for so long."""
+
+
+def held(name: FaultName | None, best: FaultName, falls: Iterable[Fall], end_ms: int) -> FaultName:
+    """The name that a fault is told under now: that of the last look, unless nothing of the falls
+    has it any more, or `best` has been better for long enough."""
+    if name is None:
+        return replace(best, since_ms=end_ms)
+    again = replace(best, since_ms=end_ms, first=name.first or (name.grouping, name.segments[0]))
+    if not _is_of(name, falls):
+        return again
+    if name.is_same(best):
+        return name if name.rival is None else replace(name, rival=None)
+    if name.rival is None or not name.rival.is_same(best):
+        return replace(name, rival=replace(best, since_ms=end_ms))
+    leads = end_ms - name.rival.since_ms >= LED_MS
+    may_change = name.first is None or end_ms - name.since_ms >= STAYS_MS
+    return again if leads and may_change else name
+
+
+def _is_of(name: FaultName, falls: Iterable[Fall]) -> bool:
+    named = {(name.grouping, segment, name.metric) for segment in name.segments}
+    return any(fall.series in named for fall in falls)
