@@ -15,7 +15,7 @@ from .design_effect import (
 )
 from .evidence import COUNTS, UNKNOWN, Counts, Noise, Side, evidence, largest_mix_share
 from .faults import FallGroup, Followed, Levels, followed, kept_together
-from .incidents import Incident, MeasuredChange, Moved, Story, incidents
+from .incidents import Incident, LiveRise, MeasuredChange, Moved, Story, incidents
 from .ledger import (
     KEPT_MS,
     MIXED,
@@ -34,6 +34,8 @@ from .ledger import (
     without_falls,
 )
 from .levels import BELOW_MAXIMUM, JudgedBins, Onsets, onsets
+from .live import can_tell, live_rise
+from .naming import held_name
 from .noticeable import Site, by_earlier, by_scan, earlier_lane, hour_lane, hour_lane_knowing
 from .patterns import (
     NAMES,
@@ -112,6 +114,7 @@ __all__ = (
     "called",
     "Calls",
     "calls_of",
+    "can_tell",
     "CarriedChange",
     "ChangeSettings",
     "Compare",
@@ -140,6 +143,7 @@ __all__ = (
     "followed",
     "Graded",
     "groups",
+    "held_name",
     "holds",
     "HOUR",
     "hour_lane",
@@ -156,6 +160,8 @@ __all__ = (
     "largest_mix_share",
     "LATELY_MS",
     "Levels",
+    "live_rise",
+    "LiveRise",
     "Look",
     "MadeOf",
     "Marker",

@@ -48,6 +48,16 @@ class Moved:
 
 
 @dataclass(frozen=True)
+class LiveRise:
+    """What has not settled yet is back: a level that feedback can only raise."""
+
+    since_ms: int
+    mean: float
+    settled_ms: int
+    """End of what has settled, by which the score had not recovered."""
+
+
+@dataclass(frozen=True)
 class Story:
     """One fault."""
 
@@ -68,6 +78,8 @@ class Story:
     """What is low, by any metric, because it shares traffic with the segments that are named."""
     fell: tuple[Series, ...] = ()
     """The series of all falls that it tells."""
+    live: LiveRise | None = None
+    """None where what has not settled is low as well, or tells nothing yet."""
     name: FaultName | None = None
     """Under which it is told; None where nothing is known of it."""
     first: tuple[Series, int] | None = None

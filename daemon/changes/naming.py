@@ -8,12 +8,14 @@ from .ledger import Fall, FaultName
 from .timeline import HOUR_MS, MINUTE_MS
 
 LED_MS: Final = 10 * MINUTE_MS
-"""Another name has to be the better one for so long."""
+"""The first name was given by a first look: another one has to be better for so long."""
 STAYS_MS: Final = HOUR_MS
-"""A fault that has got another name keeps that for so long."""
+"""So long where the fault has got another name already."""
 
 
-def held(name: FaultName | None, best: FaultName, falls: Iterable[Fall], end_ms: int) -> FaultName:
+def held_name(
+    name: FaultName | None, best: FaultName, falls: Iterable[Fall], end_ms: int
+) -> FaultName:
     """The name that a fault is told under now: that of the last look, unless nothing of the falls
     has it any more, or `best` has been better for long enough."""
     if name is None:
@@ -25,9 +27,8 @@ def held(name: FaultName | None, best: FaultName, falls: Iterable[Fall], end_ms:
         return name if name.rival is None else replace(name, rival=None)
     if name.rival is None or not name.rival.is_same(best):
         return replace(name, rival=replace(best, since_ms=end_ms))
-    leads = end_ms - name.rival.since_ms >= LED_MS
-    may_change = name.first is None or end_ms - name.since_ms >= STAYS_MS
-    return again if leads and may_change else name
+    has_to_lead_ms = LED_MS if name.first is None else STAYS_MS
+    return again if end_ms - name.rival.since_ms >= has_to_lead_ms else name
 
 
 def _is_of(name: FaultName, falls: Iterable[Fall]) -> bool:

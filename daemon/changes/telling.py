@@ -17,7 +17,7 @@ from .faults import FallGroup
 from .incidents import ALL, MeasuredChange, Moved, Story
 from .ledger import LOW_Z, Fall, FaultName, Look, Series
 from .levels import JudgedBins, ScoreLevel, level, loss, within
-from .naming import held
+from .naming import held_name
 from .patterns import Explanation, Pattern, pattern_of
 from .recovery import before_from
 from .settings import ChangeSettings, family, is_leading, pair
@@ -110,7 +110,7 @@ class _Fault:
         """`name`: that of the last look."""
         index, z = self.scene.index, self.loss.z
         best, explanation = self._best_name()
-        now = held(name, best, self.falls, self.look.end_ms)
+        now = held_name(name, best, self.falls, self.look.end_ms)
         grouping, segments, metric = now.grouping, now.segments, now.metric
         if not now.is_same(best):
             explanation = self._carried(now)

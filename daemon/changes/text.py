@@ -166,6 +166,21 @@ def level(mean: float | None) -> str:
     return f"{mean:.3f}" if abs(mean) < 0.1 else f"{mean:.2f}"
 
 
+MOST_DIGITS: Final = 5
+
+
+def levels(before: float | None, now: float | None) -> tuple[str, str]:
+    """Both levels, with as many digits as it takes to tell them apart."""
+    texts = level(before), level(now)
+    if before is None or now is None:
+        return texts
+    for digits in range(3, MOST_DIGITS + 1):
+        if texts[0] != texts[1]:
+            break
+        texts = f"{before:.{digits}f}", f"{now:.{digits}f}"
+    return texts
+
+
 def clock(time_ms: float, now_ms: float) -> str:
     """`16:34`; with the date where it is of another day."""
     time, now = (datetime.fromtimestamp(each / 1000, UTC) for each in (time_ms, now_ms))
@@ -187,8 +202,8 @@ def fell(story: Story, now_ms: float) -> str:
     """`RR@10 of country DE fell from 0.55 to 0.19 at 16:34`; `rose` where less is better."""
     before, now = story.own.before.mean, story.own.now.mean
     verb = "rose" if before is not None and now is not None and now > before else "fell"
-    when = since(story.fall.onset, now_ms)
-    return f"{score(story)} {verb} from {level(before)} to {level(now)} {when}"
+    when, (from_text, to_text) = since(story.fall.onset, now_ms), levels(before, now)
+    return f"{score(story)} {verb} from {from_text} to {to_text} {when}"
 
 
 def headline(story: Story, now_ms: float, marker: Marker | None = None) -> str:
@@ -198,8 +213,21 @@ def headline(story: Story, now_ms: float, marker: Marker | None = None) -> str:
         when = f"{datetime.fromtimestamp(story.fall.onset.likely / 1000, UTC):%-d %b}"
         ratio = f"{abs(story.own.change_ratio):.0%}".replace("%", " %")
         return f"{score(story)} is {ratio} {more} since {when}."
+    if story.z is not None and story.z >= 0:
+        return f"{score(story)} is {level(story.own.now.mean)} again; other scores are still low."
     named = "" if marker is None else f", {after(story.fall.onset, marker)}"
-    return f"{fell(story, now_ms)}{named}, not recovered."
+    return f"{fell(story, now_ms)}{named}, {_so_far(story, now_ms)}."
+
+
+def _so_far(story: Story, now_ms: float) -> str:
+    """`not recovered`, or how far it has."""
+    better_ms, live = story.fall.better_ms, story.live
+    if live is not None:
+        back = f"live it is back at {level(live.mean)} since {clock(live.since_ms, now_ms)}"
+        return f"not recovered by {clock(live.settled_ms, now_ms)}; {back}"
+    if better_ms is not None:
+        return f"better since {clock(better_ms, now_ms)}, not as good as before yet"
+    return "not recovered"
 
 
 def after(onset: FallOnset, marker: Marker) -> str:

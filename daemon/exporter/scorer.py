@@ -17,6 +17,7 @@ from ..changes import (
     DEFAULTS,
     KEPT_MS,
     LATELY_MS,
+    MINUTE_MS,
     ChangeSettings,
     Fall,
     Graded,
@@ -25,7 +26,9 @@ from ..changes import (
     Scene,
     ScoreTimeline,
     Story,
+    can_tell,
     kept_together,
+    live_rise,
     superseded,
 )
 from ..panes import pane_start
@@ -43,6 +46,7 @@ from ..views import (
     WindowRows,
     evaluate,
     grading_at,
+    kept_from,
     select,
 )
 from . import baselines
@@ -55,6 +59,10 @@ NOTHING: Final = ScoreTimeline(
     *(np.zeros(0, np.int64),) * 2, *(np.zeros((0, 0)),) * 3, np.zeros(0, np.bool_)
 )
 """No bins, of no series."""
+
+
+LIVE_FROM_MS: Final = 30 * MINUTE_MS
+"""A score may have been back for so long before what is called back has settled."""
 
 
 def no_bins() -> JudgedBins | None:
@@ -163,8 +171,35 @@ class Scorer:
         if found is not self._found or not is_same:
             closed = (*found.closed, *self._of_former(design_effect))
             latest_first = sorted(closed, key=lambda story: -(story.fall.ended_ms or 0.0))
-            self._found, self._last = found, replace(found, closed=tuple(latest_first))
+            open_now = tuple(self._with_live(story, design_effect) for story in found.open)
+            self._found = found
+            self._last = replace(found, open=open_now, closed=tuple(latest_first))
         return self._last
+
+    def _with_live(self, story: Story, design_effect: float) -> Story:
+        """The open change, with what has not settled yet, where that can tell that it is over."""
+        scores, (grouping, segment, metric) = self._scores, story.fall.series
+        names = [metric.name for metric in scores.plan.metrics]
+        is_shown = (grouping, segment) in scores.segments and len(story.segments) == 1
+        if self.measure.is_graded or not is_shown or not can_tell(metric):
+            return story
+        assert scores.until_ms is not None and scores.snapshot.as_of_ms is not None
+        pane_ms = scores.plan.timing.base_ms
+        first_ms = max(
+            scores.until_ms - LIVE_FROM_MS,
+            kept_from(scores.views, scores.plan, 0),
+            round(story.fall.low_since_ms),
+        )
+        until_ms = pane_start(scores.snapshot.as_of_ms, pane_ms)
+        starts = np.arange(pane_start(first_ms + pane_ms - 1, pane_ms), until_ms, pane_ms)
+        at = names.index(metric)
+        column, unit = scores.plan.metric_column(at), scores.plan.metrics[at].unit
+        rows = scores.panes(0, starts.tolist(), (grouping, segment))[:, column : column + 3]
+        levels = story.own.before, story.own.now
+        columns = rows / np.array([1, unit, unit])
+        return replace(
+            story, live=live_rise(starts, columns, levels, design_effect, scores.until_ms)
+        )
 
     def _looked(self, basis: Basis) -> Detection:
         """By what the grading of now made."""

@@ -72,7 +72,7 @@ class Run:
     carrier_h: float | None
     """Until the first segment that carried it has recovered by RR or Success."""
     innocents: tuple[tuple[float, str], ...]
-    """(when, which segment) for each look that names another one."""
+    """(when, which segment) for each look that names another one; the whole contains them."""
     path: tuple[tuple[float, str], ...]
     """(when, the headline's subject) for each look at which that is another one than before."""
 
@@ -83,8 +83,9 @@ class Run:
             return False
         if self.named_h is None:
             return True
-        carrier_h = 0.0 if self.carrier_h is None else self.carrier_h
-        return self.over_h is not None and self.over_h <= carrier_h + MOST_MORE_H
+        if self.carrier_h is None:  # what is over for all is over for the carrier
+            return True
+        return self.over_h is not None and self.over_h <= self.carrier_h + MOST_MORE_H
 
 
 def run(
@@ -109,7 +110,7 @@ def run(
         innocents += [
             (after_h, segment)
             for segment in _named(news)
-            if segment not in kind.carriers and hour >= begin_h
+            if segment not in kind.carriers | {"all"} and hour >= begin_h
         ]
         subject = _subject(news)
         if hour >= begin_h and subject != (path[-1][1] if path else ""):

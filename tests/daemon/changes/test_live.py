@@ -1,0 +1,68 @@
+"""Whether what has not settled shows that a score is back: a lower bound that never says so early."""
+
+import secrets
+
+import numpy as np
+import pytest
+
+from relevanced.daemon.changes import MINUTE_MS, LiveRise, MeasuredChange, can_tell, live_rise
+from relevanced.metrics import Floats, Integers
+
+SEED = secrets.randbits(31)
+SETTLED_MS = 490_000 * 3_600_000
+LEVELS = (MeasuredChange(0.6, 0.002, 60_000), MeasuredChange(0.3, 0.004, 9_000))
+PANES = 30
+
+
+def panes(
+    rng: np.random.Generator, back_min: int | None, per_pane: int, delay_min: float
+) -> tuple[Integers, Floats]:
+    """((panes,) starts, (panes, 3)) of Success over the half hour behind what has settled; the
+    searches of the last `back_min` find as much as before the fall, and a click needs
+    `delay_min` on average to arrive."""
+    starts = SETTLED_MS + np.arange(PANES) * MINUTE_MS
+    age_min = PANES - np.arange(PANES) - 0.5
+    found = np.where(age_min <= (back_min or 0), 0.6, 0.3)
+    arrived = 1 - np.exp(-age_min / delay_min)
+    clicks = rng.binomial(per_pane, found * arrived).astype(float)
+    return starts, np.stack([np.full(PANES, float(per_pane)), clicks, clicks], axis=1)
+
+
+def said(back_min: int | None, per_pane: int, delay_min: float, runs: int) -> list[LiveRise]:
+    rng = np.random.default_rng(SEED)
+    rises = (
+        live_rise(*panes(rng, back_min, per_pane, delay_min), LEVELS, 1.2, SETTLED_MS)
+        for _ in range(runs)
+    )
+    return [rise for rise in rises if rise is not None]
+
+
+@pytest.mark.parametrize("delay_min", [0.1, 2.0, 20.0])
+def test_while_it_is_broken_it_is_never_back(delay_min: float) -> None:
+    assert said(None, 300, delay_min, 400) == [], f"seed {SEED}"
+
+
+def test_three_minutes_after_a_roll_back_it_is_said_to_be_back() -> None:
+    rises = said(3, 300, 0.2, 200)
+    assert len(rises) >= 190, f"seed {SEED}"
+    ago_min = np.array(
+        [(PANES * MINUTE_MS + SETTLED_MS - rise.since_ms) / 60_000 for rise in rises]
+    )
+    assert np.quantile(np.abs(ago_min - 3), 0.9) <= 1, f"seed {SEED}"
+    assert all(rise.settled_ms == SETTLED_MS and 0.4 < rise.mean < 0.65 for rise in rises)
+
+
+def test_with_feedback_that_comes_late_it_is_said_later() -> None:
+    assert len(said(3, 300, 15.0, 100)) <= 5, f"seed {SEED}"
+    assert len(said(25, 300, 5.0, 100)) >= 90, f"seed {SEED}"
+
+
+def test_few_searches_say_nothing() -> None:
+    assert said(3, 10, 0.2, 100) == [], f"seed {SEED}"
+
+
+def test_only_what_feedback_raises_can_tell() -> None:
+    assert can_tell("RR@10") and can_tell("Success@10") and can_tell("P(rel=2)@5")
+    assert not can_tell("nDCG@10") and not can_tell("Abandonment")
+    nothing = np.zeros(0, np.int64)
+    assert live_rise(nothing, np.zeros((0, 3)), LEVELS, 1.2, SETTLED_MS) is None
