@@ -54,6 +54,7 @@ from .patterns import (
 )
 from .recovery import Falls, Recoveries, recovered
 from .settings import DEFAULTS, ChangeSettings, ScoreFloor
+from .silence import LEAST_SILENCE_MS, USUAL_DELAYS, Silence, Stream, silence
 from .telling import LATELY_MS, Scene, named
 from .text import (
     KINDS,
@@ -159,6 +160,7 @@ __all__ = (
     "KINDS",
     "largest_mix_share",
     "LATELY_MS",
+    "LEAST_SILENCE_MS",
     "Levels",
     "live_rise",
     "LiveRise",
@@ -204,9 +206,12 @@ __all__ = (
     "Side",
     "Sides",
     "sides",
+    "Silence",
+    "silence",
     "Site",
     "STANDING_MS",
     "Story",
+    "Stream",
     "superseded",
     "sustained",
     "text",
@@ -217,6 +222,7 @@ __all__ = (
     "ToldChange",
     "UNKNOWN",
     "used",
+    "USUAL_DELAYS",
     "WEEK",
     "weeks",
     "weeks_called",

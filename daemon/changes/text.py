@@ -12,6 +12,7 @@ from typing import Final, Literal, TypeAlias
 
 from .incidents import ALL, Story
 from .ledger import MIXED, FallOnset
+from .silence import Silence
 from .timeline import MINUTE_MS
 
 Kind: TypeAlias = Literal["release", "planned"]
@@ -321,6 +322,15 @@ def good(smallest_drop: float | None, lane: str | None) -> str:
     than = {"hour": "before", "day": "in the last days", "weeks": "in the last weeks"}[lane]
     least = _percent(smallest_drop)
     return f"Search is as good as {than}. A fall of {least} would have been noticed."
+
+
+def silent(found: Silence, now_ms: float) -> str:
+    """`No searches since 14:05; 3,100 an hour are usual.`"""
+    usual = float(f"{found.usual_per_hour:.2g}")
+    rate = f"{usual:,.0f}" if usual >= 1 else f"{usual:.1f}"
+    doubt = "" if found.stream == "searches" else " Scores say nothing since then."
+    since_text = clock(found.since_ms, now_ms)
+    return f"No {found.stream} since {since_text}; {rate} an hour are usual.{doubt}"
 
 
 def watching(begin_ms: float | None, now_ms: float) -> str:

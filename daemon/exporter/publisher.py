@@ -25,7 +25,7 @@ from typing import Final
 
 import msgspec
 
-from ..changes import DEFAULTS, ChangeSettings, Fall, Marker, ordered
+from ..changes import DEFAULTS, ChangeSettings, Fall, Marker, Silence, ordered
 from ..experiments import NO_FINDINGS, Findings, FindingsCache
 from ..plan import Plan
 from ..storage import StoredPast
@@ -46,6 +46,7 @@ from ..views import (
     words_of,
 )
 from . import exposition, sample_series
+from .arrivals import Arrivals
 from .design_effects import Measuring
 from .exposition import Chunks, Exposition
 from .first_sights import CatchUpProgress, FirstSights
@@ -65,6 +66,8 @@ class Reading:
     """With the design effect that is used, measured or set."""
     markers: tuple[Marker, ...] = ()
     """What people marked, by time."""
+    silences: tuple[Silence, ...] = ()
+    """What has stopped."""
 
     @property
     def clicks(self) -> MeasureScores:
@@ -269,6 +272,7 @@ class Publisher:
         self._measured: object = None
         """The comparisons when the design effect was measured."""
         self._scorers = [Scorer(measure, change_settings) for measure in measures_of(plan)]
+        self._arrivals = Arrivals()
         self._texts = [KeptTexts() for _ in self._scorers]
 
     @property
@@ -313,6 +317,7 @@ class Publisher:
             experiments,
             replace(self._change_settings, design_effect=self._measuring.found.used),
             ordered((*self.markers, *self.first_sights)),
+            self._arrivals.of(found[0], self._scorers[0].history),
         )
         texts = self._series(whole, reading) if with_series else Exposition()
         return publish(texts, report, reading, ())

@@ -1,4 +1,4 @@
-"""Whether what has not settled shows that a score is back: a lower bound that never says so early."""
+"""Whether what has not settled shows that a score is back: never too early."""
 
 import secrets
 

@@ -1,0 +1,105 @@
+"""Whether searches or feedback have stopped, snapshot after snapshot.
+
+Pure apart from what it keeps: how long ago the newest searches with feedback usually were. In the
+first hour after a start that is not known, and feedback has as long as the attribution window.
+"""
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import numpy as np
+
+from ..changes import LEAST_SILENCE_MS, MINUTE_MS, USUAL_DELAYS, Silence, Stream, silence
+from ..panes import HOUR_MS, pane_start
+from ..views import WHOLE, HourHistory, kept_from
+from .measures import MeasureScores
+
+COLUMNS: Final[tuple[tuple[Stream, str], ...]] = (
+    ("searches", "impressions"),
+    ("feedback", "items_with_feedback"),
+)
+WEEK_HOURS: Final = 168
+BACK_HOURS: Final = (*(week * WEEK_HOURS for week in (1, 2, 3)), *(day * 24 for day in (1, 2, 3)))
+"""What is usual is the mean of these hours where they are known, else that of the last whole hour
+before."""
+REMEMBERED: Final = 60
+"""Looks, a minute apart, whose delays are known."""
+
+
+class Arrivals:
+    """What has come, as of each snapshot."""
+
+    def __init__(self) -> None:
+        self._delays: deque[tuple[int, int]] = deque(maxlen=REMEMBERED)
+        """(minute, how long before it the newest searches with feedback were)."""
+
+    def of(self, scores: MeasureScores, history: HourHistory) -> tuple[Silence, ...]:
+        """What has stopped; feedback only while searches come. Raises Damaged."""
+        found = tuple(self._stopped(scores, history))
+        are_all = any(each.stream == "searches" for each in found)
+        return tuple(each for each in found if not are_all or each.stream == "searches")
+
+    def _stopped(self, scores: MeasureScores, history: HourHistory) -> Iterator[Silence]:
+        now_ms, plan = scores.snapshot.as_of_ms, scores.plan
+        if now_ms is None:
+            return
+        for stream, name in COLUMNS:
+            column = plan.count_columns.index(name)
+            ended_ms = (
+                _last_pane(scores, window, column) for window in range(len(plan.timing.windows))
+            )
+            since_ms = next(filter(None, ended_ms), None) or _last_hour(history, column)
+            if since_ms is None:
+                continue
+            since_ms = min(since_ms, now_ms)
+            delay_ms = 0 if stream == "searches" else self._delay(now_ms, since_ms, scores)
+            if now_ms - since_ms < LEAST_SILENCE_MS:
+                continue
+            usual = _usual(history, now_ms, since_ms, column)
+            found = None if usual is None else silence(stream, since_ms, now_ms, usual, delay_ms)
+            if found is not None:
+                yield found
+
+    def _delay(self, now_ms: int, since_ms: int, scores: MeasureScores) -> int:
+        """How long ago the newest searches with feedback usually were, by the last hour of it."""
+        minute, delay_ms = pane_start(now_ms, MINUTE_MS), now_ms - since_ms
+        is_known = len(self._delays) == REMEMBERED
+        usual_ms = float(np.median([each for _, each in self._delays])) if is_known else None
+        is_usual = usual_ms is None or delay_ms < max(USUAL_DELAYS * usual_ms, LEAST_SILENCE_MS)
+        if is_usual and (not self._delays or self._delays[-1][0] != minute):
+            self._delays.append((minute, delay_ms))
+        return scores.plan.timing.attribution_ms if usual_ms is None else round(usual_ms)
+
+
+def _last_pane(scores: MeasureScores, window: int, column: int) -> int | None:
+    """The end of the last pane of the window that has any; None where none has that is kept."""
+    now_ms, timing = scores.snapshot.as_of_ms or 0, scores.plan.timing
+    pane_ms = timing.windows[window].pane_ms
+    first_ms = pane_start(kept_from(scores.views, scores.plan, window) + pane_ms - 1, pane_ms)
+    for start in reversed(range(first_ms, now_ms, pane_ms)):
+        pages = (lane.panes.get((window, start), {}).get(0) for lane in scores.views)
+        # The whole is the first segment of each lane.
+        if any(rows is not None and rows[0, column] for rows in pages):
+            return start + pane_ms
+    return None
+
+
+def _last_hour(history: HourHistory, column: int) -> int | None:
+    """The end of the last hour that has any."""
+    hours = (start for start in reversed(history.starts) if _count(history, start, column))
+    return next((start + HOUR_MS for start in hours), None)
+
+
+def _usual(history: HourHistory, now_ms: int, since_ms: int, column: int) -> float | None:
+    """How many come in an hour like this one; None where no hour is known."""
+    hour = pane_start(now_ms, HOUR_MS)
+    known = [start for start in history.starts if start + HOUR_MS <= since_ms]
+    earlier = [start for back in BACK_HOURS if (start := hour - back * HOUR_MS) in known]
+    earlier = earlier or known[-1:]
+    counts = [_count(history, start, column) for start in earlier]
+    return float(np.mean(counts)) if counts else None
+
+
+def _count(history: HourHistory, start: int, column: int) -> int:
+    return int(history.rows_of(start, [WHOLE])[0, column])

@@ -1,0 +1,84 @@
+"""What has stopped is said after some minutes, by what is usual; and no longer once it comes
+again."""
+
+import numpy as np
+import pytest
+
+from relevanced.daemon.changes import HOUR_MS, Silence, silence, text as sentences
+from relevanced.daemon.exporter import Publisher
+from tests.daemon.exporter.two_countries import MINUTE_MS, NOW_MS, PLAN, Site
+
+IMPRESSIONS, WITH_FEEDBACK, ITEMS = 0, 1, 3
+
+
+class Stopping(Site):
+    """Searches, or their feedback, stop at `from_ms` and come again at `until_ms`."""
+
+    def __init__(self, begin_ms: int, what: str, from_ms: int, until_ms: int = NOW_MS * 2) -> None:
+        super().__init__(begin_ms, NOW_MS * 2, 0.0)
+        for start, rows in self.parts.items():
+            if from_ms <= start < until_ms:
+                if what == "searches":
+                    rows[:] = 0
+                else:
+                    rows[:, [WITH_FEEDBACK, ITEMS]] = 0
+
+
+def said(site: Site, publisher: Publisher, now_ms: int) -> tuple[Silence, ...]:
+    published = publisher.publish([site.lane(now_ms)], now_ms, with_series=False)
+    assert published.reading is not None
+    return published.reading.silences
+
+
+@pytest.mark.parametrize("minutes", [7, 60, 300, 24 * 60])
+def test_searches_that_stopped_are_said_however_long_ago(minutes: int) -> None:
+    stopped_ms = NOW_MS - minutes * MINUTE_MS
+    site = Stopping(stopped_ms - 30 * HOUR_MS, "searches", stopped_ms)
+    (found,) = said(site, Publisher(PLAN), NOW_MS)
+    assert found.stream == "searches"
+    assert abs(found.since_ms - stopped_ms) <= (HOUR_MS if minutes > 60 else 2 * MINUTE_MS)
+    assert found.usual_per_hour == pytest.approx(7200, rel=0.1)
+
+
+def test_four_minutes_are_no_silence_and_after_the_end_nothing_is_said() -> None:
+    stopped_ms, again_ms = NOW_MS - 40 * MINUTE_MS, NOW_MS - 20 * MINUTE_MS
+    site = Stopping(stopped_ms - 5 * HOUR_MS, "searches", stopped_ms, again_ms)
+    publisher = Publisher(PLAN)
+    told = {
+        minutes: bool(said(site, publisher, stopped_ms + minutes * MINUTE_MS))
+        for minutes in (-1, 4, 7, 19, 22, 40)
+    }
+    assert told == {-1: False, 4: False, 7: True, 19: True, 22: False, 40: False}
+
+
+def test_feedback_that_stopped_is_said_once_it_cannot_be_late() -> None:
+    stopped_ms = NOW_MS - 60 * MINUTE_MS
+    site, publisher = Stopping(stopped_ms - 5 * HOUR_MS, "feedback", stopped_ms), Publisher(PLAN)
+    for minute in range(-70, 0):
+        assert said(site, publisher, stopped_ms + minute * MINUTE_MS) == ()
+    told = {}
+    for minute in range(0, 61):
+        told[minute] = [s.stream for s in said(site, publisher, stopped_ms + minute * MINUTE_MS)]
+    assert told[4] == [] and told[8] == told[30] == told[60] == ["feedback"]
+
+
+def test_where_searches_stop_their_feedback_is_not_said_to_have_stopped() -> None:
+    stopped_ms = NOW_MS - 30 * MINUTE_MS
+    site = Stopping(stopped_ms - 5 * HOUR_MS, "searches", stopped_ms)
+    assert [each.stream for each in said(site, Publisher(PLAN), NOW_MS)] == ["searches"]
+
+
+@pytest.mark.parametrize("per_hour", [4, 40, 400, 40_000])
+def test_chance_gaps_are_no_silence(per_hour: int) -> None:
+    rng = np.random.default_rng(20261126)
+    gaps_ms = rng.exponential(HOUR_MS / per_hour, 200_000)
+    found = sum(silence("searches", 0, int(gap), per_hour) is not None for gap in gaps_ms)
+    assert found == 0
+
+
+def test_the_sentence_says_what_is_usual() -> None:
+    found = Silence("searches", NOW_MS - HOUR_MS, 3_104.2)
+    assert sentences.silent(found, NOW_MS) == "No searches since 11:00; 3,100 an hour are usual."
+    rare = Silence("feedback", NOW_MS - HOUR_MS, 0.52)
+    text = "No feedback since 11:00; 0.5 an hour are usual. Scores say nothing since then."
+    assert sentences.silent(rare, NOW_MS) == text
