@@ -27,9 +27,9 @@ from .ledger import (
     Series,
     advanced,
 )
-from .levels import level, loss, within
+from .levels import Loss, level, loss, within
 from .recovery import before_from
-from .timeline import HOUR_MS, ScoreTimeline
+from .timeline import HOUR_MS, LEAST_LOSS, ScoreTimeline
 
 DEPTH_MS: Final = 24 * HOUR_MS
 """How deep a score fell is measured over so long at most."""
@@ -79,24 +79,39 @@ class Levels:
         of: Sequence[Fall | FallCall],
         from_ms: Sequence[float],
         until_ms: Sequence[float],
-    ) -> list[float]:
-        """What each lost over its stretch against what was before its onset, in errors; 0 where
-        either is unknown. The series must be in the look."""
+    ) -> Floats:
+        """(falls,): what each lost over its stretch against what was before its onset, in errors; 0
+        where either is unknown. The series must be in the look."""
         if not of:
-            return []
+            return np.zeros(0)
+        return np.nan_to_num(self._lost(of, from_ms, until_ms).z)
+
+    def are_low(self, of: Sequence[Fall | FallCall], from_ms: Sequence[float]) -> Sequence[bool]:
+        """Whether each is low from an instant on, by the thresholds of a call."""
+        if not of:
+            return ()
+        lost = self._lost(of, from_ms, [float(self.look.end_ms)] * len(of))
+        with np.errstate(invalid="ignore"):
+            is_low = (lost.z < LOW_Z) & (lost.amount > LEAST_LOSS * np.abs(lost.expected))
+        return [bool(each) for each in is_low]
+
+    def _lost(
+        self,
+        of: Sequence[Fall | FallCall],
+        from_ms: Sequence[float],
+        until_ms: Sequence[float],
+    ) -> Loss:
         which = np.array([self.index[each.series] for each in of], np.int64)
         onset_ms = np.array([each.onset.likely for each in of])
         look, begin_ms = self.look, before_from(onset_ms, self.look.end_ms)
         clean, whole = look.timeline.of(which), self.whole.of(which)
         stretch = within(whole, np.array(from_ms), np.array(until_ms))
-        lost = loss(
+        return loss(
             level(clean, within(clean, begin_ms, onset_ms)),
             level(whole, stretch),
             look.directions[which],
             look.noise.of(which),
         )
-        z: Floats = np.nan_to_num(lost.z)
-        return [float(each) for each in z]
 
 
 def followed(
@@ -133,22 +148,30 @@ def _parted(falls: Iterable[Fall]) -> FallGroup:
 def _without_past(
     falls: Sequence[Fall], levels: Levels, calls: Iterable[FallCall]
 ) -> list[FallCall]:
-    """The calls without those of a fault that is over: a window that contains its hours calls what
-    is not low any more."""
+    """The calls without those of what is over: a window that contains its hours calls what is not
+    low any more. A score that has just recovered has to be low against what was before its fall."""
+    end_ms, news = levels.look.end_ms, []
+    doubtful: list[tuple[FallCall, Fall | FallCall, float]] = []
+    last = {fall.series: fall for fall in falls}
     over = [
         (_earliest(f) - AT_ONCE_MS, f.recovered_ms) for f in falls if f.recovered_ms is not None
     ]
-    open_now = {fall.series for fall in falls if fall.recovered_ms is None}
-    news, doubtful, behind_ms = [], [], []
     for call in calls:
-        ends = [end for begin, end in over if begin <= call.onset.likely <= end]
-        if ends and call.series not in open_now and call.series in levels.index:
-            doubtful.append(call)
-            behind_ms.append(max(ends) + AT_ONCE_MS)
+        at_ms, own = call.onset.likely, last.get(call.series)
+        ends = [end for begin, end in over if begin <= at_ms <= end]
+        is_open = own is not None and own.recovered_ms is None
+        if is_open or call.series not in levels.index:
+            news.append(call)
+        elif own is not None and end_ms - (own.recovered_ms or 0.0) < REOPENS_MS:
+            behind_ms = max(at_ms, own.recovered_ms or 0.0)
+            doubtful.append((call, own, behind_ms + AT_ONCE_MS * (at_ms < behind_ms)))
+        elif ends:
+            doubtful.append((call, call, max(ends) + AT_ONCE_MS))
         else:
             news.append(call)
-    z = levels.z(doubtful, behind_ms, [float(levels.look.end_ms)] * len(doubtful))
-    return news + [call for call, each in zip(doubtful, z, strict=True) if each < LOW_Z]
+    against, from_ms = [each for _, each, _ in doubtful], [since for *_, since in doubtful]
+    are_low = levels.are_low(against, from_ms)
+    return news + [call for (call, *_), is_low in zip(doubtful, are_low, strict=True) if is_low]
 
 
 def _earliest(fall: Fall) -> float:
@@ -211,15 +234,28 @@ def _settled(together: Sequence[Fall], levels: Levels) -> tuple[list[Fall], Fall
         over = tuple(fall for fall in falls if fall.ended_ms is not None)
         if not still:
             return falls, FallGroup((), over)
-        deepest = _deepest(rest, levels, ended_ms)
-        if deepest.ended_ms is None:
+        carrier_ms = _carrier_ended(rest, FallGroup(still, over).name, levels, ended_ms)
+        if carrier_ms is None:
             named = {fall.series[:2] for fall in still}
             others = (fall for fall in over if fall.series[:2] not in named)
             return falls, FallGroup(still, tuple(others) if ended_ms > -np.inf else ())
-        ended_ms = deepest.ended_ms
+        ended_ms = carrier_ms
         if ended_ms + AT_ONCE_MS >= end_ms:
             return falls, FallGroup((), over)
         falls = _ended_with(falls, ended_ms, levels)
+
+
+def _carrier_ended(
+    falls: Sequence[Fall], name: FaultName | None, levels: Levels, since_ms: float
+) -> float | None:
+    """When the score that the fault is named by recovered, or the deepest; None where neither
+    has."""
+    named = () if name is None else [(name.grouping, each, name.metric) for each in name.segments]
+    ends = [fall.ended_ms for fall in falls if fall.series in named]
+    known = [each for each in ends if each is not None]
+    if ends and len(known) == len(ends):
+        return max(known)
+    return _deepest(falls, levels, since_ms).ended_ms
 
 
 def _deepest(falls: Sequence[Fall], levels: Levels, since_ms: float) -> Fall:
@@ -240,13 +276,12 @@ def _ended_with(falls: Sequence[Fall], ended_ms: float, levels: Levels) -> list[
     still = [fall for fall in falls if fall.ended_ms is None]
     since_ms = [max(ended_ms, fall.onset.latest) for fall in still]
     from_ms = [each + AT_ONCE_MS for each in since_ms]
-    z = levels.z(still, from_ms, [float(levels.look.end_ms)] * len(still))
     changed = {
         fall.series: (
             replace(fall, low_since_ms=max(since, fall.low_since_ms))
-            if each < LOW_Z
+            if is_low
             else replace(fall, recovered_ms=since)
         )
-        for fall, since, each in zip(still, since_ms, z, strict=True)
+        for fall, since, is_low in zip(still, since_ms, levels.are_low(still, from_ms), strict=True)
     }
     return [changed[f.series] if f.ended_ms is None else f for f in falls]

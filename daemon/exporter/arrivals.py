@@ -5,7 +5,7 @@ first hour after a start that is not known, and feedback has as long as the attr
 """
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
