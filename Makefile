@@ -78,6 +78,7 @@ bench-experiments: .venv/.has-test
 bench-alerts: .venv/.has-test
 	$(BIN)/python -m tests.bench.alert_proof $(ARGS)
 	$(BIN)/python -m tests.daemon.changes.looks
+	$(BIN)/python -m tests.bench.repairs
 
 bench-queries: .venv/.has-test
 	$(BIN)/python -m tests.bench.query_losses $(ARGS)
