@@ -22,7 +22,7 @@ from .api.judged import (
     judged_history,
 )
 from .api.loading import MARKERS_PATH
-from .api.markers import Headline, MarkerRules, OpenChange
+from .api.markers import Headline, HeadlineParts, MarkerRules, OpenChange
 from .api.parameters import BadRequest, QueryParameter, read_query, segments, table_text
 from .api.queries import (
     ALLOWED_ORDERS,
@@ -96,6 +96,7 @@ __all__ = (
     "Found",
     "GAINED",
     "Headline",
+    "HeadlineParts",
     "headline",
     "History",
     "history",

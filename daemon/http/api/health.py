@@ -21,6 +21,8 @@ class Measured(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     metric: str
     direction: Literal["up", "down", "none"]
     """Which way is better."""
+    meaning: str
+    """What a value says, in words."""
 
 
 class Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -189,7 +191,9 @@ def _work(status: ProcessStatus) -> Work:
 
 
 def _metrics(plan: Plan) -> tuple[Measured, ...]:
-    return tuple(Measured(metric.name, metric.direction) for metric in plan.metrics)
+    return tuple(
+        Measured(metric.name, metric.direction, metric.entry.meaning) for metric in plan.metrics
+    )
 
 
 def _windows(plan: Plan) -> tuple[Kept, ...]:

@@ -233,6 +233,52 @@ State: TypeAlias = Literal["open", "planned", "recovered", "standing", "supersed
 Tone: TypeAlias = Literal["worse", "good", ""]
 
 
+Situation: TypeAlias = Literal["open", "planned", "partly", "repaired", "standing", "good", "first"]
+
+
+class NamedMarker(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The marker that is named beside a change, and how far from its onset."""
+
+    text: str
+    before_seconds: float
+    """From the marker to the likeliest onset; below 0 where it is later."""
+
+
+class HeadlineParts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the headline is made of: each place tells it in words and a time zone of its own."""
+
+    state: Situation
+    """`partly`: better, not as good as before yet; `repaired`: back to normal within the last 6 h,
+    and nothing else is open; `first`: there is nothing to compare with yet."""
+    metric: str | None
+    """What `before` and `now` are means of: the share of searches that find a click, where that
+    fell too, else the metric that tells the change; null where none is told."""
+    grouping: str
+    segments: tuple[str, ...]
+    before: float | None
+    now: float | None
+    """Since the onset, at most of the last 24 hours; of a change that is over, until its end."""
+    onset: "Onset | None"
+    better: str | None
+    """Since when it is better."""
+    ended: str | None
+    """Since when it is back to normal."""
+    final: str | None
+    """When live traffic will have settled by which it is back to normal; null where all of it
+    has."""
+    traffic_share: float | None
+    """Of all searches since the onset, that of the segments; null where it is not known, or the
+    change is everywhere."""
+    pattern: "LooksLike | None"
+    marker: NamedMarker | None
+    smallest_drop: float | None
+    """While search is good: the smallest fall that would have been noticed, as a share."""
+    lane: Literal["hour", "day", "weeks"] | None
+    """With what that was compared."""
+    watching_since: str | None
+    """Begin of what is looked at for changes."""
+
+
 class Headline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The state of search in a sentence: the worst of all metrics and segments, whatever the
     request asks for."""
@@ -246,6 +292,8 @@ class Headline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     say."""
     change: str | None
     """The id of the change that it tells."""
+    parts: HeadlineParts | None = None
+    """null where nothing has been read yet."""
 
 
 class Onset(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -14,12 +14,10 @@ import msgspec
 import numpy as np
 
 from ...changes import (
-    FallOnset,
     Incident,
     Marker,
     MeasuredChange,
     Moved,
-    Pattern,
     Series,
     Story,
     beside,
@@ -38,16 +36,23 @@ from .markers import (
     Explained,
     GradedBy,
     Headline,
+    HeadlineParts,
     Level,
-    LooksLike,
     Noticeable,
-    Onset,
     OpenChange,
     State,
     Tone,
     shown,
 )
 from .parameters import BadRequest, Query
+from .parts import (
+    is_recent,
+    looks_like,
+    onset_of,
+    parts_of_change,
+    parts_of_quiet,
+    situation,
+)
 
 Marks: TypeAlias = tuple[Marker, ...]
 
@@ -103,15 +108,25 @@ def headline(reading: Reading) -> Headline:
     found = incidents_of(reading)
     if as_of_ms is not None and found.open:
         return _worst(found.open, reading, as_of_ms)
-    if as_of_ms is None or judged.end_ms is None:
-        return Headline("", sentences.watching(judged.begin_ms, as_of_ms or 0), "", None)
-    least, lane = _best(judged)
-    if lane is None:
-        return Headline("", sentences.watching(judged.begin_ms, as_of_ms), "", None)
+    least, lane = (None, None) if judged.end_ms is None else _best(judged)
+    if as_of_ms is None or lane is None:
+        watching = sentences.watching(judged.begin_ms, as_of_ms or 0)
+        quiet = None if as_of_ms is None else parts_of_quiet(judged.begin_ms)
+        return Headline("", watching, "", None, quiet)
     standing = [sentences.headline(incident.story, as_of_ms) for incident in found.standing]
     ended = [_sentence(incident.story, as_of_ms, markers) for incident in found.closed[:1]]
     detail = " ".join((*ended, *standing))
-    return Headline("good", sentences.good(least, lane), detail, None)
+    parts = parts_of_quiet(judged.begin_ms, least, lane)
+    if found.closed and is_recent(found.closed[0].story, as_of_ms):
+        parts = _parts(found.closed[0].story, reading, as_of_ms)
+    return Headline("good", sentences.good(least, lane), detail, None, parts)
+
+
+def _parts(story: Story, reading: Reading, as_of_ms: int) -> HeadlineParts:
+    plan = plan_of(story, reading.markers, as_of_ms)
+    state = situation(story, plan is not None, as_of_ms)
+    marker = plan or nearest(story, reading.markers)
+    return parts_of_change(story, state, marker, reading.plan.timing.settle_ms)
 
 
 def _worst(news: Sequence[Incident], reading: Reading, as_of_ms: int) -> Headline:
@@ -127,7 +142,8 @@ def _worst(news: Sequence[Incident], reading: Reading, as_of_ms: int) -> Headlin
     if more:
         parts.append(f"{more} more {'change is' if more == 1 else 'changes are'} open.")
     text = _sentence(incident.story, as_of_ms, markers)
-    return Headline(tone, text, " ".join(filter(None, parts)), incident.identity)
+    told = _parts(incident.story, reading, as_of_ms)
+    return Headline(tone, text, " ".join(filter(None, parts)), incident.identity, told)
 
 
 def open_changes(
@@ -208,7 +224,7 @@ def _change(
         segment=segment,
         segments=story.segments,
         direction="worse",
-        onset=_onset(story.fall.onset),
+        onset=onset_of(story.fall.onset),
         level_before=_level(story.own.before, "weeks" if story.by_weeks else "hour"),
         level_now=_level(story.own.now, None),
         change_ratio=story.own.change_ratio,
@@ -218,7 +234,7 @@ def _change(
         view="settled",
         recovered=None if ended is None else timestamp_text(round(ended)),
         explained_by=_explained(story),
-        pattern=_pattern(story.pattern),
+        pattern=looks_like(story.pattern),
         also=_others(story.also),
         diluted=_others(story.diluted),
         markers=tuple(shown(marker) for marker in beside(story, markers)),
@@ -245,14 +261,6 @@ def _graded(story: Story) -> GradedBy | None:
     )
 
 
-def _onset(onset: FallOnset) -> Onset:
-    latest = timestamp_text(round(onset.latest))
-    if onset.earliest is None:
-        return Onset(None, None, latest, "unknown")
-    earliest, at = (timestamp_text(round(each)) for each in (onset.earliest, onset.likely))
-    return Onset(at, earliest, latest, "panes" if onset.by_panes else "hours")
-
-
 def _level(measured: MeasuredChange, basis: Literal["hour", "weeks"] | None) -> Level:
     return Level(measured.mean, measured.stderr, measured.scored, basis)
 
@@ -264,10 +272,6 @@ def _explained(story: Story) -> Explained | None:
     return Explained(
         found.grouping, found.segments, found.carried, found.within, found.mix, found.whole
     )
-
-
-def _pattern(pattern: Pattern | None) -> LooksLike | None:
-    return None if pattern is None else LooksLike(pattern.name, pattern.words, pattern.look_at)
 
 
 def _others(moved: tuple[Moved, ...]) -> tuple[Another, ...]:

@@ -1,0 +1,127 @@
+"""The parts of the headline: its state, subject, instants, levels, and cause. Pure."""
+
+from typing import Final, Literal, cast
+
+from ...changes import HOUR_MS, FallOnset, Marker, Moved, Pattern, Story
+from ...events import timestamp_text
+from .markers import HeadlineParts, LooksLike, NamedMarker, Onset, Situation
+
+RECENT_MS: Final = 6 * HOUR_MS
+"""So long the headline tells of a change that is over, while nothing is worse."""
+CLICK_FAMILY: Final = "Success"
+"""Its mean is the share of searches that find a click: what anybody understands."""
+ALL: Final = "all"
+
+
+def onset_of(onset: FallOnset) -> Onset:
+    """The onset with the interval that contains it."""
+    latest = timestamp_text(round(onset.latest))
+    if onset.earliest is None:
+        return Onset(None, None, latest, "unknown")
+    earliest, at = (timestamp_text(round(each)) for each in (onset.earliest, onset.likely))
+    return Onset(at, earliest, latest, "panes" if onset.by_panes else "hours")
+
+
+def looks_like(pattern: Pattern | None) -> LooksLike | None:
+    """The pattern as the API returns it."""
+    return None if pattern is None else LooksLike(pattern.name, pattern.words, pattern.look_at)
+
+
+def parts_of_change(
+    story: Story, state: Situation, marker: Marker | None, settle_ms: int
+) -> HeadlineParts:
+    """What is told of a change, with the marker beside it. Times are ms of event time."""
+    fall, live = story.fall, story.live
+    shown = _understood(story)
+    ended_ms, final_ms = fall.ended_ms, None
+    if state == "repaired" and ended_ms is None and live is not None:
+        ended_ms, final_ms = live.since_ms, live.since_ms + settle_ms
+    return HeadlineParts(
+        state=state,
+        metric=shown.series[2],
+        grouping=fall.series[0],
+        segments=story.segments,
+        before=shown.before.mean,
+        now=shown.now.mean,
+        onset=onset_of(fall.onset),
+        better=None if fall.better_ms is None else timestamp_text(round(fall.better_ms)),
+        ended=None if ended_ms is None else timestamp_text(round(ended_ms)),
+        final=None if final_ms is None else timestamp_text(final_ms),
+        traffic_share=_traffic_share(story),
+        pattern=looks_like(story.pattern),
+        marker=None if marker is None else _named(marker, fall.onset),
+        smallest_drop=None,
+        lane=None,
+        watching_since=None,
+    )
+
+
+def parts_of_quiet(
+    begin_ms: float | None, smallest_drop: float | None = None, lane: str | None = None
+) -> HeadlineParts:
+    """What is told while nothing is worse: how small a fall would have been noticed, and by which
+    lane; without a lane there is nothing to compare with."""
+    return HeadlineParts(
+        state="first" if lane is None else "good",
+        metric=None,
+        grouping=ALL,
+        segments=(ALL,),
+        before=None,
+        now=None,
+        onset=None,
+        better=None,
+        ended=None,
+        final=None,
+        traffic_share=None,
+        pattern=None,
+        marker=None,
+        smallest_drop=smallest_drop,
+        lane=cast(Literal["hour", "day", "weeks"] | None, lane),
+        watching_since=None if begin_ms is None else timestamp_text(round(begin_ms)),
+    )
+
+
+def situation(story: Story, is_planned: bool, as_of_ms: int) -> Situation:
+    """In which state a change is."""
+    if story.fall.ended_ms is not None:
+        return "repaired"
+    if story.fall.is_standing(as_of_ms):
+        return "standing"
+    if is_planned:
+        return "planned"
+    if story.live is not None:
+        return "repaired"
+    return "open" if story.fall.better_ms is None else "partly"
+
+
+def is_recent(story: Story, as_of_ms: int) -> bool:
+    """Whether it went back to normal so lately that it is told first."""
+    recovered_ms = story.fall.recovered_ms
+    return recovered_ms is not None and as_of_ms - recovered_ms <= RECENT_MS
+
+
+def _understood(story: Story) -> Moved:
+    """The share of searches that find a click, where it fell too; else what tells the change."""
+    if story.fall.graded is not None:
+        return story.own
+    where = story.own.series[:2]
+    for moved in (story.own, *story.also):
+        if moved.series[:2] == where and moved.series[2].startswith(f"{CLICK_FAMILY}@"):
+            return moved
+    return story.own
+
+
+def _traffic_share(story: Story) -> float | None:
+    if story.fall.series[0] == ALL:
+        return None
+    known = {moved.series[:2]: moved.impressions[1] for moved in (*story.shares, *story.also)}
+    known[story.own.series[:2]] = story.own.impressions[1]
+    counts = [known.get((story.fall.series[0], segment)) for segment in story.segments]
+    whole = known.get((ALL, ALL))
+    if not whole or None in counts:
+        return None
+    return min(1.0, sum(filter(None, counts)) / whole)
+
+
+def _named(marker: Marker, onset: FallOnset) -> NamedMarker:
+    return NamedMarker(marker.text, (onset.likely - marker.at_ms) / 1000)
