@@ -21,7 +21,7 @@ PICTURES: Final = {
     "overview.png": "document.querySelector('#link').innerText === 'up to date'"
     " && document.querySelector('#headline').innerText.startsWith('Search is as good')"
     " && document.querySelectorAll('#charts path.band').length === 3",
-    "regression.png": "document.querySelector('#headline').innerText.startsWith('RR@10 of country')"
+    "regression.png": "document.querySelector('#headline').innerText.startsWith('Search in ')"
     " && document.querySelector('.chart .onset') !== null"
     " && document.querySelector('#movers tbody td.worse') !== null",
 }

@@ -12,6 +12,7 @@ from tests.page.browser import Page
 HOSTILE: Final = "<img src=x onerror=\"document.title='taken'\">'\"&amp;\n\u202e</script>"
 FULL: Final = "document.querySelectorAll('.chart path.line, .chart .hatch, .chart .gap').length > 0"
 ROW: Final = "[...document.querySelectorAll('#movers tbody tr')].map(row => row.innerText)"
+FOLDS: Final = "todo,changes,every,searches,judgements,compared,quality,basis"
 
 
 class Daemon:
@@ -40,6 +41,11 @@ class Daemon:
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}/"
+
+    @property
+    def unfolded(self) -> str:
+        """The page with all that is folded below the first screen open, every segment included."""
+        return f"{self.url}#rows=all&open={FOLDS}"
 
 
 def three_states() -> list[Shown]:

@@ -1,7 +1,7 @@
 """What is selected is in the address: Back returns to it, and a link opens it."""
 
 from tests.page.browser import Page
-from tests.page.served import FULL, Daemon, text
+from tests.page.served import FOLDS, FULL, Daemon, text
 
 SELECTED = "Object.fromEntries(new URLSearchParams(location.hash.slice(1)))"
 REFRESHED = (
@@ -20,7 +20,7 @@ async def shown(page: Page, metric: str, window: str, view: str, segment: str) -
 
 
 async def test_back_and_forward_restore_all_that_was_selected(page: Page, daemon: Daemon) -> None:
-    await page.open(daemon.url + "#metric=P@1&window=1m&view=live&grouping=all&segment=all")
+    await page.open(daemon.unfolded + "&metric=P@1&window=1m&view=live&grouping=all&segment=all")
     await page.until(FULL)
     await page.value("document.querySelector('[data-segment=US]').click()")
     await shown(page, "P@1", "1m", "live", "US")
@@ -46,7 +46,7 @@ async def test_back_and_forward_restore_all_that_was_selected(page: Page, daemon
 async def test_nothing_but_a_new_selection_is_an_entry_of_the_history(
     page: Page, daemon: Daemon
 ) -> None:
-    await page.open(daemon.url + "#metric=RR@10&window=1m")
+    await page.open(daemon.unfolded + "&metric=RR@10&window=1m")
     await page.until(FULL)
     entries = await page.value("history.length")
     refreshed = await page.value(REFRESHED)
@@ -58,6 +58,8 @@ async def test_nothing_but_a_new_selection_is_an_entry_of_the_history(
     await page.value("document.querySelector('[data-segment=US]').click()")
     assert await page.value("history.length") == entries + 1
     assert await page.value(SELECTED) == {
+        "rows": "all",
+        "open": FOLDS,
         "metric": "RR@10",
         "window": "1m",
         "grouping": "country",

@@ -10,17 +10,56 @@ import pytest
 from relevanced.daemon.exporter import Reading
 from tests.lane_views import NOW_MS, lane_view, reading_of
 from tests.page.browser import Page
+from tests.page.first_screen import DESKTOP, PHONE, first_screen
 from tests.page.served import FULL, HOSTILE, Daemon, api, text, three_states
 
 CHANGES: Final = "*/api/v1/changes*"
 TEXT: Final = "RR@10 of country DE fell from 0.55 to 0.19 at 11:34, not recovered."
+ONSET: Final = {
+    "at": "2026-11-20T11:34:00Z",
+    "earliest": "2026-11-20T11:32:00Z",
+    "latest": "2026-11-20T11:36:00Z",
+    "from": "panes",
+}
+PARTS: Final = {
+    "state": "open",
+    "metric": "RR@10",
+    "grouping": "country",
+    "segments": ["DE"],
+    "before": 0.5518,
+    "now": 0.1903,
+    "onset": ONSET,
+    "better": None,
+    "ended": None,
+    "final": None,
+    "traffic_share": 0.28,
+    "pattern": {"name": "RANKING", "words": "clicks stand lower", "look_at": "ranker release"},
+    "marker": {"text": "ranker v8", "before_seconds": 120},
+    "smallest_drop": None,
+    "lane": None,
+    "watching_since": None,
+}
 HEADLINE: Final = {
     "tone": "worse",
     "text": TEXT,
-    "detail": "It carries 93 % of the fall of the whole. Looks like RANKING: clicks stand lower."
-    " Look at: ranker release.",
+    "detail": "",
     "change": "c-1-country-DE",
+    "parts": PARTS,
 }
+SAID_OF_DE: Final = "Search in DE got much worse at 11:34"
+QUIET: Final = PARTS | {
+    "state": "good",
+    "metric": None,
+    "grouping": "all",
+    "segments": ["all"],
+    "onset": None,
+    "pattern": None,
+    "marker": None,
+    "smallest_drop": 0.06,
+    "lane": "weeks",
+}
+GOOD: Final = {"tone": "good", "text": "", "detail": "", "change": None, "parts": QUIET}
+AS_GOOD: Final = "Search is as good as in the last weeks"
 OPEN: Final = {
     "id": "c-1-country-DE",
     "state": "open",
@@ -28,12 +67,7 @@ OPEN: Final = {
     "grouping": "country",
     "segment": "DE",
     "direction": "worse",
-    "onset": {
-        "at": "2026-11-20T11:34:00Z",
-        "earliest": "2026-11-20T11:32:00Z",
-        "latest": "2026-11-20T11:36:00Z",
-        "from": "panes",
-    },
+    "onset": ONSET,
     "level_before": {"mean": 0.5518, "stderr": 0.0024, "scored": 19800, "basis": "hour"},
     "level_now": {"mean": 0.1903, "stderr": 0.0018, "scored": 24310},
     "change_ratio": -0.655,
@@ -102,49 +136,142 @@ CONTRASTS: Final = """(() => {
 
 async def serve(page: Page, **new: Any) -> None:
     """From now on the daemon says this of changes, beside its rows."""
-    quiet = {"headline": None, "open": [], "closed": [], "standing": [], "noticeable": []}
+    quiet = {"headline": GOOD, "open": [], "closed": [], "standing": [], "noticeable": []}
     await page.alter(CHANGES, lambda answer: answer | quiet | new)
 
 
-async def test_the_headline_is_the_daemons_and_leads_to_its_chart(
-    page: Page, daemon: Daemon
-) -> None:
-    await serve(page, headline=HEADLINE, open=[RISE, OPEN])
+async def test_the_headline_tells_the_parts_in_plain_words(page: Page, daemon: Daemon) -> None:
+    await serve(page, headline=HEADLINE, open=[OPEN])
     await page.open(daemon.url + "#metric=P@1&grouping=country&segment=US&window=1m&view=live")
     await page.until(FULL)
-    assert await text(page, "#headline") == HEADLINE["text"]
-    assert await text(page, "#second") == HEADLINE["detail"]
-    assert await page.value("document.querySelector('#headline').className") == "worse"
-    await page.value("document.querySelector('#headline button').focus()")
+    assert await text(page, "#headline") == SAID_OF_DE
+    assert await text(page, "#second") == "26 min ago. RR@10 is 0.1903, was 0.5518 before."
+    assert await text(page, "#cause") == (
+        "Only DE, 28 % of all searches. Looks like the ranking: results are found, but stand lower."
+        " Began 2 min after “ranker v8”."
+    )
+    assert await page.value("document.querySelector('#verdict').className") == "worse"
+    await page.value("document.querySelector('#act-todo').focus()")
     await page.press("Enter", text="\r")
-    await page.until("document.querySelector('#lines-title').innerText.startsWith('RR@10 of DE')")
-    assert await page.value("document.activeElement.id") == "lines-title"
-    at = await page.value("document.querySelector('#lines-title').getBoundingClientRect().top")
-    assert 0 <= at < 1000, "it is in sight"
+    await page.until("document.querySelector('#fold-todo').open")
+    assert "Look at: ranker release." in await text(page, "#look")
     address = await page.value("location.hash")
-    assert "window=1m" in address and "view=live" in address
+    assert "window=1m" in address and "view=live" in address and "open=todo" in address
 
 
-async def test_where_no_change_is_told_the_headline_is_plain(page: Page, daemon: Daemon) -> None:
-    good = {"tone": "good", "text": "Search is as good as before.", "detail": "", "change": None}
-    await serve(page, headline=good)
+STATES: Final[dict[str, tuple[dict[str, Any], str, str, str]]] = {
+    "wide": (
+        {"onset": ONSET | {"earliest": "2026-11-20T11:20:00Z"}},
+        "worse",
+        "Search in DE got much worse between 11:20 and 11:36",
+        "26 min ago. RR@10 is 0.1903, was 0.5518 before.",
+    ),
+    "slightly, of another day": (
+        {"onset": ONSET | {"at": "2026-11-19T11:34:00Z"}, "now": 0.52, "segments": ["DE", "FR"]},
+        "worse",
+        "Search in DE and FR got slightly worse at Nov 19, 11:34",
+        "24 h ago. RR@10 is 0.5200, was 0.5518 before.",
+    ),
+    "clicks": (
+        {"metric": "Success@10", "before": 0.734, "now": 0.43, "grouping": "all"},
+        "worse",
+        "Search got much worse at 11:34",
+        "26 min ago. 43 of 100 searches find a click; 73 did before.",
+    ),
+    "partly": (
+        {"state": "partly", "better": "2026-11-20T11:50:00Z"},
+        "worse",
+        "Search in DE is better since 11:50, not yet normal",
+        "RR@10 is 0.1903, was 0.5518 before 11:34.",
+    ),
+    "planned": (
+        {"state": "planned"},
+        "wait",
+        "Search in DE is much worse since 11:34, as planned",
+        "RR@10 is 0.1903, was 0.5518 before.",
+    ),
+    "repaired": (
+        {"state": "repaired", "ended": "2026-11-20T11:54:00Z", "final": "2026-11-20T12:24:00Z"},
+        "good",
+        "Search in DE is back to normal since 11:54",
+        "It was much worse from 11:34 on, for 20 min.",
+    ),
+    "good": (QUIET, "good", AS_GOOD, ""),
+    "first": (
+        QUIET | {"state": "first", "lane": None, "watching_since": "2026-11-20T11:10:00Z"},
+        "wait",
+        "Watching since 11:10",
+        "No change so far.",
+    ),
+}
+
+
+@pytest.mark.parametrize("state", STATES)
+async def test_each_state_has_its_sentence_and_tone(page: Page, daemon: Daemon, state: str) -> None:
+    parts, tone, said, line = STATES[state]
+    changed = HEADLINE | {"parts": PARTS | parts}
+    await serve(page, headline=changed, open=[OPEN] if tone == "worse" else [])
     await page.open(daemon.url)
     await page.until(FULL)
-    assert await text(page, "#headline") == good["text"]
-    assert await page.value("document.querySelectorAll('#headline *').length") == 0
-    assert await page.value("document.querySelector('#open').hidden")
-    await serve(page, headline=HEADLINE, open=[OPEN])
-    await page.until("document.querySelector('#headline button')?.dataset.segment === 'DE'")
-    await serve(page, headline=good)
-    await page.until("document.querySelectorAll('#headline *').length === 0")
-    assert await text(page, "#headline") == good["text"]
+    assert await text(page, "#headline") == said
+    shown = await text(page, "#second")
+    assert line in shown and await page.value("verdict.className") == tone
+    if state == "repaired":
+        final = "By live traffic. Late clicks are counted until 12:24; then this is final."
+        assert await text(page, "#cause") == final
+
+
+async def test_two_changes_are_told_together(page: Page, daemon: Daemon) -> None:
+    at = {"at": "2026-11-20T11:50:00Z"}
+    other = OPEN | {"id": "c-5", "segment": "JP", "segments": ["JP"], "onset": ONSET | at}
+    await serve(page, headline=HEADLINE, open=[OPEN, other])
+    await page.open(daemon.url)
+    await page.until(FULL)
+    assert await text(page, "#headline") == f"{SAID_OF_DE}, and in JP at 11:50"
+    await serve(page, headline=HEADLINE, open=[OPEN, other, other | {"id": "c-6"}])
+    await page.until(
+        f"document.querySelector('#headline').innerText === '{SAID_OF_DE}, and 2 more changes are"
+        " open'"
+    )
+
+
+async def test_while_it_catches_up_nothing_is_judged(page: Page, daemon: Daemon) -> None:
+    catching = {"behind_seconds": 97.0, "remaining_seconds": 840.0, "words": "27 h behind"}
+    await page.alter("*/api/v1/health*", lambda answer: answer | {"catching_up": catching})
+    await page.open(daemon.url)
+    await page.until("document.querySelector('#headline').innerText.startsWith('Still reading')")
+    assert await text(page, "#second") == "The picture is complete in about 14 min."
+    assert await page.value("verdict.className") == "wait"
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE])
+async def test_an_open_change_is_understood_on_the_first_screen(
+    page: Page, story: Reading, size: tuple[int, int]
+) -> None:
+    daemon = Daemon(story)
+    await daemon.start()
+    await page.open(daemon.url, width=size[0], height=size[1])
+    await page.until(FULL)
+    await page.until("document.querySelectorAll('#movers tbody tr').length > 0")
+    seen = await first_screen(page)
+    assert seen.words <= 120 and seen.numbers <= 40 and seen.controls <= 12, seen
+    assert seen.has_chart, seen
+    onset = await page.value("document.querySelector('#wide .onset line') !== null")
+    assert onset, "the onset is in view"
+    await daemon.stop(page)
+
+
+async def test_a_link_to_what_is_not_there_says_so(page: Page, daemon: Daemon) -> None:
+    await page.open(daemon.url + "#metric=RR@99&grouping=country&segment=XX")
+    said = str(await page.until("document.querySelector('#absent').innerText"))
+    assert said.startswith("The link asks for metric RR@99 and country XX: nothing is kept of that")
+    await page.value("location.hash = ''")
+    await page.until("document.querySelector('#absent').hidden")
 
 
 async def test_a_live_fall_comes_first_only_while_no_change_is_open(
     page: Page, daemon: Daemon
 ) -> None:
-    good = {"tone": "good", "text": "Search is as good as before.", "detail": "", "change": None}
-
     def fallen(answer: dict[str, Any]) -> dict[str, Any]:
         if answer["view"] == "live":
             for row in answer["changes"]:
@@ -152,21 +279,20 @@ async def test_a_live_fall_comes_first_only_while_no_change_is_open(
                     row |= {"verdict": "worse", "difference": -0.2, "noise": 0.01}
                     row |= {"since": answer["as_of"]}
                     row["before"] |= {"mean": 0.5}
-        told = HEADLINE if open_now else good
+        told = HEADLINE if open_now else GOOD
         answer |= {"settled_until": answer["as_of"], "closed": [], "standing": []}
         return answer | {"headline": told, "open": open_now}
 
     open_now: list[dict[str, Any]] = []
     await page.alter(CHANGES, fallen)
-    await page.open(daemon.url + "#metric=RR@10")
-    said = str(await page.until("document.querySelector('#headline.worse')?.innerText"))
+    await page.open(daemon.unfolded + "&metric=RR@10")
+    said = str(await page.until("document.querySelector('#verdict.worse #headline')?.innerText"))
     assert said.startswith("US: RR@10 down 40") and said.endswith("(live, still gathering)")
-    second = await text(page, "#second")
-    assert second.startswith("Settled, up to ") and second.endswith(
-        ": search is as good as before."
-    )
+    assert "this may pass" in await text(page, "#cause")
+    live = "document.querySelector('#view input:checked').value === 'live'"
+    assert await page.until(live), "the table is that of the headline"
     open_now.append(OPEN)
-    await page.until(f"document.querySelector('#headline').innerText === {HEADLINE['text']!r}")
+    await page.until(f"document.querySelector('#headline').innerText === {SAID_OF_DE!r}")
 
 
 async def test_the_list_says_since_when_how_much_and_who_carries_it(
@@ -175,7 +301,7 @@ async def test_the_list_says_since_when_how_much_and_who_carries_it(
     standing = OPEN | {"id": "c-4-all-all", "state": "standing", "text": "P@1 is 3 % lower."}
     told = HEADLINE | {"change": "c-9"}
     await serve(page, headline=told, open=[OPEN, RISE], standing=[standing], closed=[OVER])
-    await page.open(daemon.url)
+    await page.open(daemon.unfolded)
     await page.until(FULL)
     fall, rise, stands, over = await page.value(SAID)
     assert fall == [
@@ -193,8 +319,6 @@ async def test_the_list_says_since_when_how_much_and_who_carries_it(
     assert sizes[1] < sizes[0]
     edge = "getComputedStyle(document.querySelector('#open li.rise')).borderLeftColor"
     assert await page.value(edge) != await page.value(edge.replace(".rise", ""))
-    await serve(page, headline=HEADLINE, open=[OPEN])
-    await page.until(f"{SAID}.length === 1 && !{SAID}[0].join().includes('Looks like')")
 
 
 async def test_a_hostile_name_in_a_change_is_text(page: Page, daemon: Daemon) -> None:
@@ -203,7 +327,11 @@ async def test_a_hostile_name_in_a_change_is_text(page: Page, daemon: Daemon) ->
     name = {"segment": HOSTILE, "text": HOSTILE, "also": diluted, "diluted": diluted}
     pattern = {"name": HOSTILE, "words": HOSTILE, "look_at": HOSTILE}
     new = {
-        "headline": HEADLINE | {"text": HOSTILE, "detail": "<b>" + HOSTILE},
+        "headline": HEADLINE
+        | {
+            "parts": PARTS
+            | {"segments": [HOSTILE], "marker": {"text": HOSTILE, "before_seconds": 9}}
+        },
         "open": [OPEN | name | {"pattern": pattern}],
         "closed": [OVER | name],
         "standing": [],
@@ -216,11 +344,12 @@ async def test_a_hostile_name_in_a_change_is_text(page: Page, daemon: Daemon) ->
         return answer | new
 
     await page.alter(CHANGES, hostile)
-    await page.open(daemon.url + "#metric=RR@10", width=390)
+    await page.open(daemon.unfolded + "&metric=RR@10", width=390)
     await page.until("document.querySelectorAll('#open li').length === 2")
-    assert (await text(page, "#headline")).startswith("<img src=x")
+    assert (await text(page, "#headline")).startswith("Search in <img src=x")
+    assert "after “<img src=x" in await text(page, "#cause")
     said = await text(page, "#movers td.diluted")
-    assert " ".join(said.split()).startswith("shares traffic with <img src=x")
+    assert " ".join(said.split()).startswith("because of <img src=x")
     assert await page.value("document.querySelectorAll('img, #second b').length") == 0
     assert await page.value("document.title") != "taken"
     assert await page.value("document.documentElement.scrollWidth") <= 390
@@ -231,7 +360,7 @@ async def test_what_is_said_of_changes_can_be_read(page: Page, daemon: Daemon, s
     standing = OPEN | {"id": "c-4", "state": "standing"}
     await page.prefer(scheme)
     await serve(page, headline=HEADLINE, open=[OPEN, RISE], standing=[standing], closed=[OVER])
-    await page.open(daemon.url, width=390)
+    await page.open(daemon.unfolded, width=390)
     await page.until(FULL)
     contrasts = await page.value(CONTRASTS)
     assert len(contrasts) > 15
@@ -239,15 +368,17 @@ async def test_what_is_said_of_changes_can_be_read(page: Page, daemon: Daemon, s
     assert await page.value("document.documentElement.scrollWidth") <= 390
 
 
-async def test_elsewhere_the_page_says_whose_times_are_utc(page: Page, daemon: Daemon) -> None:
+async def test_all_times_are_of_the_readers_zone_which_is_named_once(
+    page: Page, daemon: Daemon
+) -> None:
     await serve(page, headline=HEADLINE, open=[OPEN])
-    await page.open(daemon.url)
-    await page.until(FULL)
-    assert "UTC" not in await text(page, "#basis")
     await page.call("Emulation.setTimezoneOverride", timezoneId="Asia/Tokyo")
-    await page.call("Page.reload")
+    await page.open(daemon.unfolded)
     await page.until("document.querySelector('#open li p').innerText.startsWith('Since 20:34')")
-    assert "has times in UTC, all others are of your time zone" in await text(page, "#basis")
+    assert await text(page, "#headline") == "Search in DE got much worse at 20:34"
+    assert await text(page, "#fresh") == "21:00:00, Asia/Tokyo"
+    said = await page.value("document.body.innerText")
+    assert said.count("Asia/Tokyo") == 1 and "UTC" not in said
 
 
 async def test_an_open_change_leads_to_its_chart_where_its_onset_is_marked(
@@ -255,16 +386,16 @@ async def test_an_open_change_leads_to_its_chart_where_its_onset_is_marked(
 ) -> None:
     daemon = Daemon(story)
     await daemon.start()
-    await page.open(daemon.url + "#metric=P@5&grouping=country&segment=FR")
+    await page.open(daemon.unfolded + "&metric=P@5&grouping=country&segment=FR")
     await page.until(FULL)
-    assert await page.value("document.querySelector('.chart .onset') === null")
+    assert await page.value("document.querySelector('#charts .chart .onset') === null")
     await page.value("document.querySelector('#open button').click()")
-    await page.until("document.querySelector('.chart .onset') !== null")
+    await page.until("document.querySelector('#charts .chart .onset') !== null")
     assert (await text(page, "#lines-title")).startswith("RR@10 of DE")
-    label = await page.value("document.querySelector('.chart').ariaLabel")
+    label = await page.value("document.querySelector('#charts .chart').ariaLabel")
     assert re.search(r"Open change since 11:5\d( \(11:\d\d to 11:\d\d\))?\. ", label)
     assert label.count("Open change") == 1
-    mark = "document.querySelector('.chart .onset')"
+    mark = "document.querySelector('#charts .chart .onset')"
     assert f"{await page.value(mark + '.firstChild.textContent')}." in label
     box = "(b => [b.x, b.x + b.width])(" + mark + ".querySelector('{}').getBBox())"
     band, line = [await page.value(box.format(name)) for name in ("rect", "line")]
@@ -279,15 +410,15 @@ async def test_what_still_gathers_is_dashed_and_no_value_of_it_is_printed(
 ) -> None:
     daemon = Daemon(story)
     await daemon.start()
-    await page.open(daemon.url + "#window=5m&view=live")
+    await page.open(daemon.unfolded + "&window=5m&view=live")
     await page.until(FULL)
-    assert await page.value("document.querySelectorAll('.chart .gathering').length") > 0
+    assert await page.value("document.querySelectorAll('#charts .chart .gathering').length") > 0
     settled = (await api(page, "changes?window=5m"))["settled_until"]
     shown = await page.value("new Date(" + json.dumps(settled) + ").toTimeString().slice(0, 5)")
     assert (await text(page, "#charts output")).endswith(f" at {shown}")
-    label = await page.value("document.querySelector('.chart').ariaLabel")
+    label = await page.value("document.querySelector('#charts .chart').ariaLabel")
     assert f" at {shown}." in label
-    edge = await page.value("document.querySelector('.chart .unripe').getBBox().x")
+    edge = await page.value("document.querySelector('#charts .chart .unripe').getBBox().x")
     for line in ("line", "whole"):
         parts = f"[...document.querySelectorAll('#charts figure:first-child .{line}')].map(one => "
         settled, gathering = await page.value(
@@ -298,7 +429,7 @@ async def test_what_still_gathers_is_dashed_and_no_value_of_it_is_printed(
         assert settled[1] <= edge + 0.1 and settled[2] == "none"
         assert gathering[0] == pytest.approx(settled[1], abs=0.1) and gathering[2] != "none"
         assert gathering[3] < settled[3]
-    await page.value("document.querySelector('.chart').focus()")
+    await page.value("document.querySelector('#charts .chart').focus()")
     await page.press("ArrowLeft")
     pointed = await text(page, "#charts output")
     assert pointed.endswith(", still gathering") and "±" not in pointed
@@ -317,22 +448,24 @@ async def test_an_onset_is_marked_as_far_as_it_is_known(
     }
     change = OPEN | {"onset": onset | {"from": "unknown"}, "also": []}
     await serve(page, headline=HEADLINE, open=[change])
-    await page.open(daemon.url + "#metric=RR@10&window=1m&grouping=country&segment=DE")
+    await page.open(daemon.unfolded + "&metric=RR@10&window=1m&grouping=country&segment=DE")
     await page.until(FULL)
-    marks = await page.value("document.querySelectorAll('.chart .onset').length")
+    marks = await page.value("document.querySelectorAll('#charts .chart .onset').length")
     assert bool(marks) is ("at" in known)
-    label = await page.value("document.querySelector('.chart').ariaLabel")
+    label = await page.value("document.querySelector('#charts .chart').ariaLabel")
     said = {(): "a time that is not known", ("latest",): "before 11:59"}.get(known, "11:59")
     assert f"Open change since {said}" in label
-    await page.value("location.hash = 'metric=P@1&window=1m&grouping=country&segment=DE'")
+    await page.value(
+        "location.hash = 'open=basis&metric=P@1&window=1m&grouping=country&segment=DE'"
+    )
     await page.until("document.querySelector('#lines-title').innerText.startsWith('P@1 of DE')")
-    assert await page.value("document.querySelector('.chart .onset') === null")
+    assert await page.value("document.querySelector('#charts .chart .onset') === null")
 
 
 async def test_what_is_only_diluted_is_not_red(page: Page, story: Reading) -> None:
     daemon = Daemon(story)
     await daemon.start()
-    await page.open(daemon.url)
+    await page.open(daemon.unfolded)
     await page.until(FULL)
     changes = (await api(page, "changes?window=5m&metric=RR@10"))["changes"]
     diluted = {one["segment"] for one in changes if one["verdict"] == "diluted"}
@@ -347,14 +480,14 @@ async def test_what_is_only_diluted_is_not_red(page: Page, story: Reading) -> No
         "cell => [cell.innerText, getComputedStyle(cell).color, getComputedStyle(cell).fontWeight])"
     )
     ink = await page.value("getComputedStyle(document.body).color")
-    assert calls == [["shares traffic with DE", ink, "400"]] * len(diluted)
+    assert calls == [["because of DE", ink, "400"]] * len(diluted)
     await daemon.stop(page)
 
 
 async def test_before_anything_has_settled_nothing_is_claimed(page: Page) -> None:
     daemon = Daemon(reading_of([lane_view(three_states())]))
     await daemon.start()
-    await page.open(daemon.url)
+    await page.open(daemon.unfolded)
     await page.until(FULL)
     assert "Nothing has settled yet" in await text(page, "#headline")
     assert await page.value("document.querySelector('#open').hidden")
@@ -364,13 +497,13 @@ async def test_before_anything_has_settled_nothing_is_claimed(page: Page) -> Non
 async def test_the_metric_of_the_headline_is_shown_until_another_is_selected(
     page: Page, daemon: Daemon
 ) -> None:
-    told = "nDCG@10 of country US fell from 0.5 to 0.2 at 11:34, not recovered."
-    change = OPEN | {"id": "c-9", "metric": "nDCG@10", "segment": "US", "text": told}
-    headline = HEADLINE | {"text": told, "change": "c-9"}
+    change = OPEN | {"id": "c-9", "metric": "nDCG@10", "segment": "US"}
+    parts = PARTS | {"metric": "nDCG@10", "segments": ["US"]}
+    headline = HEADLINE | {"change": "c-9", "parts": parts}
     await page.alter(CHANGES, lambda answer: answer | {"headline": headline, "open": [change]})
     await page.open(daemon.url)
-    await page.until("document.querySelector('#lines-title').innerText.startsWith('nDCG@10 of US')")
-    assert await page.value("document.querySelector('#metric').value") == "nDCG@10"
+    subject = "[subject.innerText, metric.value]"
+    await page.until(f"{subject}.join() === 'US,nDCG@10'")
     assert await page.value("location.hash") == "", "it is no selection of the user's"
     await page.value("location.hash = 'metric=P@1'")
-    await page.until("document.querySelector('#lines-title').innerText.startsWith('P@1 of US')")
+    await page.until(f"{subject}.join() === 'US,P@1'")

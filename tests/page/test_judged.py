@@ -27,7 +27,7 @@ def fallen(judged: float = 0.9) -> LaneView:
 async def opened(page: Page, reading: Reading) -> Daemon:
     daemon = Daemon(reading)
     await daemon.start()
-    await page.open(daemon.url + "#window=1h&grouping=all&segment=all")
+    await page.open(daemon.unfolded + "&window=1h&grouping=all&segment=all")
     return daemon
 
 

@@ -18,16 +18,17 @@ from tests.page.served import FULL, HOSTILE, ROW, Daemon, api, text, three_state
 async def test_the_page_shows_the_regression_of_the_demo(page: Page, story: Reading) -> None:
     daemon = Daemon(story)
     await daemon.start()
-    await page.open(daemon.url)
+    await page.open(daemon.unfolded)
     await page.until(FULL)
     headline = await text(page, "#headline")
-    assert headline.startswith("RR@10 of country DE fell from 0.") and " at 11:" in headline
-    assert "It carries " in await text(page, "#second")
+    assert headline.startswith("Search in DE got much worse at 11:")
+    assert " of 100 searches find a click; " in await text(page, "#second")
+    assert "Looks like the ranking: " in await text(page, "#cause")
     assert await page.value("document.querySelectorAll('#open li.open').length") == 1
     assert (await text(page, "#metrics-title")).startswith("Every metric of DE")
     rows = await page.value(ROW)
     assert "DE" in rows[0] and "▼ worse" in rows[0]
-    assert "everything" in rows[1] and "shares traffic with DE" in rows[1]
+    assert "everything" in rows[1] and "because of DE" in rows[1]
     assert {"control", "treatment"} <= set((await text(page, "#experiments thead")).split())
     await daemon.stop(page)
 
@@ -35,7 +36,7 @@ async def test_the_page_shows_the_regression_of_the_demo(page: Page, story: Read
 async def test_numbers_are_those_of_the_api(page: Page, story: Reading) -> None:
     daemon = Daemon(story)
     await daemon.start()
-    await page.open(daemon.url + "#metric=P@5&window=1h&view=live&grouping=country&segment=FR")
+    await page.open(daemon.unfolded + "&metric=P@5&window=1h&view=live&grouping=country&segment=FR")
     await page.until(FULL)
     query = "metric=P@5&window=1h&view=live&grouping=country"
     shown = await page.value(ROW)
@@ -55,22 +56,26 @@ async def test_numbers_are_those_of_the_api(page: Page, story: Reading) -> None:
 
 
 async def test_no_traffic_undefined_and_0_look_different(page: Page, daemon: Daemon) -> None:
-    await page.open(daemon.url + "#metric=P@1&window=1m&view=live")
+    await page.open(daemon.unfolded + "&metric=P@1&window=1m&view=live")
     await page.until(FULL)
     rows = {row.split()[0]: row for row in await page.value(ROW)}
     assert "0.0000" in rows["US"]
     assert "no traffic" in rows["DE"] and "0.0000" not in rows["DE"]
-    await page.value("location.hash = 'metric=nDCG@10&window=1m&view=live'")
+    await page.value(
+        "location.hash = 'rows=all&open=basis,every&metric=nDCG@10&window=1m&view=live'"
+    )
     await page.until("document.querySelector('#movers td.undefined')?.innerText === 'undefined'")
     await page.until("document.querySelector('.chart .gap') !== null")
-    await page.value("location.hash = 'metric=P@1&window=1m&view=live&grouping=country&segment=DE'")
+    await page.value(
+        "location.hash = 'open=basis&metric=P@1&window=1m&view=live&grouping=country&segment=DE'"
+    )
     await page.until("document.querySelector('.chart .hatch') !== null")
 
 
 async def test_a_hostile_name_is_text(page: Page) -> None:
     daemon = Daemon(reading_of([lane_view([Shown(country=HOSTILE), Shown(country="US")])]))
     await daemon.start()
-    await page.open(daemon.url)
+    await page.open(daemon.unfolded)
     await page.until("document.querySelector('#movers button')?.innerText")
     names = await page.value(
         "[...document.querySelectorAll('#movers button')].map(b => b.innerText)"
@@ -104,7 +109,7 @@ async def test_variants_carry_the_verdicts_of_experiments(page: Page, story: Rea
     assert finding.relative_difference is not None and experiment.warnings
     daemon = Daemon(replace(story, experiments=found))
     await daemon.start()
-    await page.open(daemon.url)
+    await page.open(daemon.unfolded)
     cell = "document.querySelector('#experiments td.better')"
     assert await page.until(f"{cell}.innerText") == f"+{finding.relative_difference:.0%}".replace(
         "%", "\u202f%"
@@ -135,7 +140,7 @@ async def test_effects_by_day_open_on_request_and_stay_open(page: Page, story: R
     tracked = with_clicks(story, plan=plan, views=[first, *others])
     daemon = Daemon(replace(tracked, experiments=found))
     await daemon.start()
-    await page.open(daemon.url)
+    await page.open(daemon.unfolded)
     await page.until("!!document.querySelector('details.days summary')")
     assert not await page.value("document.querySelector('details.days').open")
     await page.value("document.querySelector('details.days summary').click()")
@@ -163,7 +168,7 @@ async def test_what_is_rare_or_undefined_or_interleaved_is_said(page: Page, stor
     )
     daemon = Daemon(replace(story, experiments=found))
     await daemon.start()
-    await page.open(daemon.url)
+    await page.open(daemon.unfolded)
     await page.until("!!document.querySelector('#experiments p.quiet')")
     shown = await text(page, "#experiments")
     assert "nDCG@10 over defined lists alone: " in shown
@@ -176,7 +181,7 @@ async def test_what_is_rare_or_undefined_or_interleaved_is_said(page: Page, stor
 
 
 async def test_the_page_outlives_its_daemon(page: Page, daemon: Daemon) -> None:
-    await page.open(daemon.url + "#window=1m&view=live")
+    await page.open(daemon.unfolded + "&window=1m&view=live")
     await page.until(FULL)
     assert not await page.value("document.body.classList.contains('away')")
     await daemon.server.stop()
@@ -194,7 +199,7 @@ async def test_the_page_outlives_its_daemon(page: Page, daemon: Daemon) -> None:
 
 
 async def test_new_numbers_come_without_reloading(page: Page, daemon: Daemon) -> None:
-    await page.open(daemon.url + "#window=1m&view=live")
+    await page.open(daemon.unfolded + "&window=1m&view=live")
     await page.until(f"{ROW}.some(row => row.startsWith('US'))")
     await page.value("window.stays = true")
     wrong = Condition("lanes", False, "lane 3 has not moved for 20 s")
@@ -209,10 +214,10 @@ async def test_new_numbers_come_without_reloading(page: Page, daemon: Daemon) ->
 
 
 async def test_everything_is_reached_by_keyboard(page: Page, daemon: Daemon) -> None:
-    await page.open(daemon.url)
+    await page.open(daemon.unfolded)
     await page.until(FULL)
     reached = []
-    for _ in range(40):
+    for _ in range(60):
         await page.press("Tab")
         reached.append(
             await page.value(
@@ -226,21 +231,21 @@ async def test_everything_is_reached_by_keyboard(page: Page, daemon: Daemon) -> 
             del reached[-1]
             break
     assert {"theme", "metric", "window", "view", "US", "DE"} <= {name for _, name, _ in reached}
-    assert [kind for kind, *_ in reached].count("svg") == len(PLAN.timing.windows)
+    assert [kind for kind, *_ in reached].count("svg") == len(PLAN.timing.windows) + 1
     assert not [one for one in reached if one[2] != "solid"]
 
 
 async def test_a_segment_is_selected_and_a_chart_read_by_keyboard(
     page: Page, daemon: Daemon
 ) -> None:
-    await page.open(daemon.url)
+    await page.open(daemon.unfolded)
     await page.until(FULL)
     await page.value("document.querySelector('[data-segment=DE]').focus()")
     await page.press("Enter", text="\r")
     await page.until("document.querySelector('#lines-title').innerText.includes('of DE')")
     assert "segment=DE" in await page.value("location.hash")
     assert await page.value("document.activeElement.dataset.segment") == "DE"
-    await page.value("document.querySelector('.chart').focus()")
+    await page.value("document.querySelector('#charts .chart').focus()")
     before = await text(page, "#charts output")
     await page.press("ArrowLeft")
     await page.until("document.querySelector('.chart .pointer') !== null")
@@ -250,7 +255,7 @@ async def test_a_segment_is_selected_and_a_chart_read_by_keyboard(
 
 
 async def test_tables_have_headings_and_charts_have_words(page: Page, daemon: Daemon) -> None:
-    await page.open(daemon.url)
+    await page.open(daemon.unfolded)
     await page.until(FULL)
     assert await page.value("[...document.querySelectorAll('th')].every(th => th.scope)")
     unnamed = "[...document.querySelectorAll('svg[role=img]')].filter(s => !s.ariaLabel).length"
@@ -264,14 +269,14 @@ async def test_light_dark_and_the_users_choice(page: Page, daemon: Daemon, width
     colour = "getComputedStyle(document.documentElement).backgroundColor"
     for scheme in ("light", "dark"):
         await page.prefer(scheme)
-        await page.open(daemon.url, width=width)
+        await page.open(daemon.unfolded, width=width)
         await page.until(FULL)
         seen[scheme] = await page.value(colour)
         assert await page.value("document.documentElement.scrollWidth") <= width
     assert len(set(seen.values())) == 2
     await page.value("document.querySelector('#theme').click()")
     assert (await text(page, "#theme"), await page.value(colour)) == ("Theme: light", seen["light"])
-    await page.open(daemon.url, width=width)
+    await page.open(daemon.unfolded, width=width)
     await page.until(FULL)
     assert await page.value(colour) == seen["light"]
 
@@ -282,13 +287,13 @@ async def test_without_scores_the_page_says_why(page: Page) -> None:
     daemon.server.published = replace(
         daemon.server.published, conditions=(Condition("snapshot", False, "Redis: away"),)
     )
-    await page.open(daemon.url)
+    await page.open(daemon.unfolded)
     await page.until("document.querySelector('#headline').innerText === 'No scores yet'")
-    assert "Redis: away" in await text(page, "#basis")
+    assert "Redis: away" in await text(page, "#second")
     unread = silence_text(("shop",), 4, {"not_mapped": 812}, ["kafka:9092"])
     daemon.show(reading_of([]), Condition("events", True, unread))
-    await page.until("!document.querySelector('#basis').innerText.includes('Redis')")
-    assert "relevanced doctor --kafka kafka:9092 --topics shop" in await text(page, "#basis")
+    await page.until("!document.querySelector('#second').innerText.includes('Redis')")
+    assert "relevanced doctor --kafka kafka:9092 --topics shop" in await text(page, "#second")
     assert await text(page, "#fresh") == "no events yet"
     await daemon.stop(page)
 
@@ -297,7 +302,7 @@ async def test_numbers_that_are_not_of_now_are_called_old_with_the_reason(
     page: Page, daemon: Daemon
 ) -> None:
     """As while no worker runs, and while a fresh namespace catches up."""
-    await page.open(daemon.url)
+    await page.open(daemon.unfolded)
     await page.until("document.querySelector('#stale').hidden")
     reading = reading_of([lane_view(three_states())])
     daemon.show(reading, Condition("lanes", True, "lane 3 has not moved for 5 h"))

@@ -55,7 +55,7 @@ async def address(page: Page) -> dict[str, str]:
 
 async def test_two_clicks_lead_from_the_red_segment_to_the_example(page: Page) -> None:
     async with serving(stored(), page) as daemon:
-        await page.open(daemon.url + "#grouping=all&segment=all")
+        await page.open(daemon.unfolded + "&grouping=all&segment=all")
         await page.until(f"{RED}.some(one => one.dataset.segment === 'DE')")
         await page.value(f"{RED}.find(one => one.dataset.segment === 'DE').click()")
         await page.until("document.querySelector('#queries-title').innerText.endsWith('of DE')")
@@ -73,7 +73,7 @@ async def test_two_clicks_lead_from_the_red_segment_to_the_example(page: Page) -
 
 async def test_keyboard_leads_there_and_back(page: Page) -> None:
     async with serving(stored(), page) as daemon:
-        await page.open(daemon.url + "#grouping=all&segment=all")
+        await page.open(daemon.unfolded + "&grouping=all&segment=all")
         await page.until(f"{RED}.some(one => one.dataset.segment === 'DE')")
         await page.value("document.querySelector('#movers-title').focus()")
         await tab_to(page, f"{TABBED}.dataset.segment === 'DE'")
@@ -101,7 +101,7 @@ async def tab_to(page: Page, reached: str) -> None:
 
 async def test_numbers_are_those_of_the_api(page: Page) -> None:
     async with serving(stored(), page) as daemon:
-        await page.open(daemon.url + "#metric=P@1&queries=1h&grouping=country&segment=DE")
+        await page.open(daemon.unfolded + "&metric=P@1&queries=1h&grouping=country&segment=DE")
         await page.until(f"{NAMES}.length > 3")
         found = await api(page, "queries?window=1h&order=lost&metric=P@1&segment=DE&limit=50")
         rows = await page.value(
@@ -119,7 +119,7 @@ async def test_numbers_are_those_of_the_api(page: Page) -> None:
 
 async def test_texts_of_too_few_users_are_counted_and_not_shown(page: Page) -> None:
     async with serving(stored(), page) as daemon:
-        await page.open(daemon.url + "#queries=1h&grouping=all&segment=all")
+        await page.open(daemon.unfolded + "&queries=1h&grouping=all&segment=all")
         await page.until("document.querySelector('#queries-left').innerText !== ''")
         left = await text(page, "#queries-left")
         assert "Queries of fewer than 3 users, whose texts are not shown: 1 search." in left
@@ -139,7 +139,7 @@ async def test_searches_that_name_no_user_are_said(page: Page) -> None:
 
     async with serving(stored(), page) as daemon:
         await page.alter(LIST, unnamed)
-        await page.open(daemon.url + "#queries=1h&grouping=all&segment=all")
+        await page.open(daemon.unfolded + "&queries=1h&grouping=all&segment=all")
         await page.until("document.querySelector('#queries-left').innerText !== ''")
         left = await text(page, "#queries-left")
         assert "a search that names no user (queries.user) counts no one" in left
@@ -147,7 +147,7 @@ async def test_searches_that_name_no_user_are_said(page: Page) -> None:
 
 async def test_search_box_finds_a_query_however_it_is_spelled(page: Page) -> None:
     async with serving(stored(), page) as daemon:
-        await page.open(daemon.url + "#queries=1h&grouping=all&segment=all")
+        await page.open(daemon.unfolded + "&queries=1h&grouping=all&segment=all")
         await page.until(f"{NAMES}.length > 3")
         await page.value("document.querySelector('#find-text').focus()")
         await page.call("Input.insertText", text="  QUERY   3 ")
@@ -158,7 +158,7 @@ async def test_search_box_finds_a_query_however_it_is_spelled(page: Page) -> Non
 
 async def test_window_is_selected_kept_in_the_address_and_restored_by_back(page: Page) -> None:
     async with serving(stored(), page) as daemon:
-        await page.open(daemon.url + "#queries=1h&grouping=all&segment=all")
+        await page.open(daemon.unfolded + "&queries=1h&grouping=all&segment=all")
         await page.until(f"{NAMES}.includes('query 1')")
         await page.value("document.querySelector('#queries-window [value=now]').click()")
         await page.until(f"{NAMES}.sort().join() === 'new 0,new 1'")
@@ -212,7 +212,7 @@ async def test_hostile_texts_are_text(page: Page) -> None:
 
 async def test_queries_that_are_off_say_how_to_switch_them_on(page: Page) -> None:
     async with serving(stored(), page, is_on=False) as daemon:
-        await page.open(daemon.url)
+        await page.open(daemon.unfolded)
         await page.until("document.querySelector('#queries pre') !== null")
         note = await text(page, "#queries-note")
         assert "Queries are not kept" in note and 'text = "plain"' in note
@@ -222,7 +222,7 @@ async def test_queries_that_are_off_say_how_to_switch_them_on(page: Page) -> Non
 
 async def test_segment_without_tables_of_its_own_is_said(page: Page) -> None:
     async with serving(stored(), page) as daemon:
-        await page.open(daemon.url + "#queries=1h&grouping=device&segment=(none)")
+        await page.open(daemon.unfolded + "&queries=1h&grouping=device&segment=(none)")
         await page.until(f"{NAMES}.length > 3")
         assert "queries of everything: they are kept only of everything and by country" in (
             await text(page, "#queries-note")
@@ -236,7 +236,7 @@ async def test_what_is_missing_is_said(page: Page) -> None:
 
     async with serving(stored(), page) as daemon:
         await page.alter(LIST, lossy)
-        await page.open(daemon.url + "#queries=1h&grouping=country&segment=DE")
+        await page.open(daemon.unfolded + "&queries=1h&grouping=country&segment=DE")
         await page.until(f"{NAMES}.length > 3")
         assert "+\u202f7 at most" in await text(page, "#queries tbody")
         left = await text(page, "#queries-left")
@@ -255,7 +255,7 @@ async def test_what_the_tail_lost_and_what_redis_lost_of_examples_is_said(page: 
 
     async with serving(stored(), page) as daemon:
         await page.alter("*/api/v1/queries*", lossy)
-        await page.open(daemon.url + "#queries=1h&grouping=all&segment=all&query=query 3")
+        await page.open(daemon.unfolded + "&queries=1h&grouping=all&segment=all&query=query 3")
         await page.until("document.querySelector('#queries-left').innerText.includes('Together')")
         left = (await text(page, "#queries-left")).replace("\u202f", " ")
         assert "that the tables do not list: 180 searches" in left
@@ -268,7 +268,7 @@ async def test_nothing_usual_yet_lists_the_worst(page: Page) -> None:
     last = max(event["timestamp"] for event in site.searches)
     site.searches = [one for one in site.searches if one["timestamp"] > last - 4 * 3_600_000]
     async with serving(site.store()[0], page) as daemon:
-        await page.open(daemon.url + "#queries=1h&grouping=country&segment=DE")
+        await page.open(daemon.unfolded + "&queries=1h&grouping=country&segment=DE")
         await page.until("document.querySelector('#queries-title').innerText.startsWith('Worst')")
         names = await page.value(NAMES)
         assert {*names[:3]} <= {*BROKEN, "nothing there"}
@@ -285,7 +285,7 @@ async def test_new_numbers_come_without_reloading(page: Page) -> None:
 
     async with serving(stored(), page) as daemon:
         await page.alter(LIST, counted)
-        await page.open(daemon.url + "#queries=now&grouping=all&segment=all")
+        await page.open(daemon.unfolded + "&queries=now&grouping=all&segment=all")
         await page.until(f"{NAMES}.length === 2")
         requested = len(seen)
         reading = daemon.server.published.reading
@@ -302,7 +302,7 @@ async def test_failure_to_read_queries_leaves_the_rest_of_the_page(page: Page) -
     async with serving(stored(), page) as daemon:
         store = daemon.server.queries
         daemon.server.queries = None
-        await page.open(daemon.url)
+        await page.open(daemon.unfolded)
         await page.until(f"{LISTED_NOTE}.includes('not be read')")
         assert "no store to read queries from" in await text(page, "#queries-note")
         assert await page.value("document.querySelectorAll('#movers tbody tr').length") > 2
@@ -317,7 +317,7 @@ async def test_page_names_the_queries_that_the_demo_breaks(
 ) -> None:
     """In DE most of them, although the ranking of all of its queries broke."""
     async with serving(demo_lane(), page, plan=DEMO_SETTINGS.plan) as daemon:
-        await page.open(f"{daemon.url}#grouping={segment}")
+        await page.open(f"{daemon.unfolded}&grouping={segment}")
         await page.until(f"{NAMES}.length >= {len(BROKEN_QUERIES)}")
         named = await page.value(f"{NAMES}.slice(0, {len(BROKEN_QUERIES)})")
         assert len({*named} & {*BROKEN_QUERIES}) >= least

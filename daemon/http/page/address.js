@@ -3,23 +3,33 @@
 const SHORTEST_S = 300;
 const WHOLE_HOURS = ["day", "weeks"]; // what compares the last settled hours, and not the window
 const AGAINST = ["worst", "hour", ...WHOLE_HOURS];
-const PREFERRED = ["RR", "Success", "nDCG", "P"];
+const PREFERRED = ["Success", "RR", "nDCG", "P"];
 
 const fromAddress = () => new URLSearchParams(location.hash.slice(1));
 
-// Selects these, and deselects those that are null: an entry of the browser's history, unless they were selected already.
-export function select(change) {
+// The names of what is unfolded: what the link of an alert is about, too.
+export function openFolds() {
+  const address = fromAddress();
+  const isOfQueries = ["since", "queries", "query"].some((name) => address.has(name));
+  return [...(address.get("open") ?? "").split(","), ...(isOfQueries ? ["searches"] : [])];
+}
+
+// Selects these, and deselects those that are null: an entry of the browser's history, unless they were selected already, or it is
+// to `replace` the last one, as for what is only folded.
+export function select(change, { replace = false } = {}) {
   const [old, address] = [fromAddress(), fromAddress()];
   for (const [name, value] of Object.entries(change)) {
     if (value === null) address.delete(name);
     else address.set(name, value);
   }
-  if (address.toString() !== old.toString()) history.pushState(null, "", `#${address}`);
+  if (address.toString() === old.toString()) return;
+  if (replace) history.replaceState(null, "", `#${address}`);
+  else history.pushState(null, "", `#${address}`);
 }
 
-// Until the user selects: `headlined` is the metric of the headline, if there is one; `unsettled` says that nothing has settled
-// and never will, as in a recording that is shorter than the attribution window.
-export function selection(health, { headlined, unsettled }) {
+// Until the user selects: `headlined` is the metric of the headline, if there is one; `onlyLive` says that the headline is of the live
+// view, or that nothing has settled and never will, as in a recording that is shorter than the attribution window.
+export function selection(health, { headlined, onlyLive }) {
   const address = fromAddress();
   const names = health.metrics.map((one) => one.metric);
   const windows = health.windows.map((one) => one.window);
@@ -29,10 +39,15 @@ export function selection(health, { headlined, unsettled }) {
   return {
     metric: [address.get("metric"), headlined, preferred].find((name) => names.includes(name)) ?? names[0],
     window: windows.includes(address.get("window")) ? address.get("window") : (long ?? health.windows.at(-1)).window,
-    view: (address.get("view") ?? (unsettled ? "live" : "settled")) === "live" && !WHOLE_HOURS.includes(against) ? "live" : "settled",
+    view: (address.get("view") ?? (onlyLive ? "live" : "settled")) === "live" && !WHOLE_HOURS.includes(against) ? "live" : "settled",
     against,
     ofHours: WHOLE_HOURS.includes(against),
     span: address.get("span"),
+    range: address.get("range") ?? "6h",
+    showsAll: address.get("rows") === "all",
+    // What the address asks for and nothing is kept of.
+    absent: [["metric", names], ["window", windows]].filter(([name, kept]) => address.has(name) && !kept.includes(address.get(name)))
+      .map(([name]) => `${name} ${address.get(name)}`),
     // The window of the queries; since when (seconds since 1970), as an alert's link has it; the query that is open.
     queries: address.get("queries"),
     since: Number(address.get("since")) * 1000 || null,

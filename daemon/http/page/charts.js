@@ -5,10 +5,10 @@ import { began, mark, markerLines } from "./onset.js";
 import { runs, sliding, ticks } from "./series.js";
 import { NARROW, clock, count, day, score, time } from "./words.js";
 
-const HEIGHT = 210;
-const PLOT = { left: 44, right: 8, top: 10, bottom: 168 };
-const TRAFFIC = { top: 174, bottom: 192 };
+// Where things are, in pixels: the bars of the traffic lie below the plot, the times below them.
+const LAYOUT = { height: 210, left: 44, right: 8, top: 10, bottom: 168, bars: 174, foot: 192, times: 207, apart: 70 };
 const LEAST_SPAN = 0.06; // share of the middle value: on a narrower axis noise would look like a fall
+const LEAST_HALF = 0.05; // around a constant 0
 const MINUTES = [1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1440, 2880, 5760, 10080];
 const DAY_MS = 86400000;
 
@@ -19,21 +19,20 @@ function band(points, x, y) {
   return `M${edge(1).join("L")}L${edge(-1).reverse().join("L")}Z`;
 }
 
-function range(points, whole, before) {
-  const defined = points.filter((one) => one.mean !== null);
-  const values = defined.flatMap((one) => [one.mean - 1.96 * (one.stderr ?? 0), one.mean + 1.96 * (one.stderr ?? 0)]);
+function range(own, whole, before, least) {
+  const values = [...own];
   values.push(...whole.filter((one) => one.mean !== null).map((one) => one.mean));
   if (before !== null) values.push(before);
   if (!values.length) return [0, 1];
   const [low, high] = [Math.min(...values), Math.max(...values)];
   const middle = (low + high) / 2;
-  const half = Math.max((high - low) / 2, (LEAST_SPAN / 2) * Math.abs(middle), 1e-9) * 1.06;
+  const half = Math.max((high - low) / 2, (least / 2) * Math.abs(middle) || LEAST_HALF) * 1.06;
   return [middle - half, middle + half];
 }
 
-function timeTicks(first, last, width) {
+function timeTicks(first, last, most) {
   const least = last - first > 2 * DAY_MS ? DAY_MS / 60000 : 0;
-  const minutes = MINUTES.find((one) => one >= least && (last - first) / 60000 / one <= width / 70) ?? MINUTES.at(-1);
+  const minutes = MINUTES.find((one) => one >= least && (last - first) / 60000 / one <= most) ?? MINUTES.at(-1);
   const step = minutes * 60000;
   const shift = new Date(last).getTimezoneOffset() * 60000;
   const found = [];
@@ -42,11 +41,13 @@ function timeTicks(first, last, width) {
 }
 
 export class Chart {
-  constructor(name, title = `over ${name}`) {
+  constructor(name, title = `over ${name}`, layout = LAYOUT) {
+    this.layout = layout;
     this.output = element("output");
     this.svg = shape("svg", { class: "chart", tabindex: 0, role: "img", "aria-label": title });
     this.node = element("figure", {}, element("figcaption", {}, element("h3", {}, title), this.output), this.svg);
     this.name = name;
+    this.leastSpan = LEAST_SPAN;
     this.index = null;
     this.svg.addEventListener("pointermove", (event) => this.point(this.nearest(event)));
     this.svg.addEventListener("pointerleave", () => this.point(null));
@@ -65,14 +66,29 @@ export class Chart {
   draw() {
     const width = this.svg.clientWidth;
     if (!this.points || !width) return;
-    const [first, last] = [Date.parse(this.history.as_of) - this.spanMs(), Date.parse(this.history.panes.at(-1)?.end ?? this.history.as_of)];
-    const [low, high] = range(this.points, this.whole, this.before);
-    this.x = (instant) => PLOT.left + ((instant - first) / (last - first)) * (width - PLOT.left - PLOT.right);
-    this.y = (value) => PLOT.bottom - ((value - low) / (high - low)) * (PLOT.bottom - PLOT.top);
-    this.svg.setAttribute("viewBox", `0 0 ${width} ${HEIGHT}`);
+    const [first, last] = this.extent();
+    const [low, high] = range(this.values(), this.whole, this.before, this.leastSpan);
+    this.x = (instant) => this.layout.left + ((instant - first) / (last - first)) * (width - this.layout.left - this.layout.right);
+    this.y = (value) => this.layout.bottom - ((value - low) / (high - low)) * (this.layout.bottom - this.layout.top);
+    this.svg.setAttribute("viewBox", `0 0 ${width} ${this.layout.height}`);
     this.svg.setAttribute("aria-label", `${this.label}, over ${this.name}: ${this.latest()}.${this.since()} Use the arrow keys to read each point.`);
     this.svg.replaceChildren(...this.frame(low, high, first, last, width), ...this.traffic(), ...this.began(width), ...this.curves());
     this.point(this.index);
+  }
+
+  // What the axis of the score spans: each point with its error.
+  values() {
+    const defined = this.points.filter((one) => one.mean !== null);
+    return defined.flatMap((one) => [one.mean - 1.96 * (one.stderr ?? 0), one.mean + 1.96 * (one.stderr ?? 0)]);
+  }
+
+  // The first and the last instant of the axis of time.
+  extent() {
+    return [Date.parse(this.history.as_of) - this.spanMs(), Date.parse(this.history.panes.at(-1)?.end ?? this.history.as_of)];
+  }
+
+  tickText(tick, digits) {
+    return tick.toFixed(digits);
   }
 
   // The time that has points: what is kept, minus the length of the first window.
@@ -84,23 +100,23 @@ export class Chart {
   frame(low, high, first, last, width) {
     const { found, digits } = ticks(low, high, 5);
     const until = this.history.settled_until;
-    const settled = until ? Math.max(this.x(Date.parse(until)), PLOT.left) : PLOT.left;
-    const right = width - PLOT.right;
-    const times = timeTicks(first, last, width);
+    const settled = until ? Math.max(this.x(Date.parse(until)), this.layout.left) : this.layout.left;
+    const right = width - this.layout.right;
+    const times = timeTicks(first, last, width / this.layout.apart);
     return [
-      shape("rect", { class: "unripe", x: settled, width: Math.max(0, right - settled), y: PLOT.top - 6, height: TRAFFIC.bottom - PLOT.top + 6 }),
+      shape("rect", { class: "unripe", x: settled, width: Math.max(0, right - settled), y: this.layout.top - 6, height: this.layout.foot - this.layout.top + 6 }),
       ...found.flatMap((tick) => [
-        shape("line", { class: "grid", x1: PLOT.left, x2: right, y1: this.y(tick), y2: this.y(tick) }),
-        shape("text", { x: PLOT.left - 6, y: this.y(tick) + 4, "text-anchor": "end" }, tick.toFixed(digits)),
+        shape("line", { class: "grid", x1: this.layout.left, x2: right, y1: this.y(tick), y2: this.y(tick) }),
+        shape("text", { x: this.layout.left - 6, y: this.y(tick) + 4, "text-anchor": "end" }, this.tickText(tick, digits)),
       ]),
-      ...times.map((tick) => shape("text", { x: this.x(tick), y: 207, "text-anchor": "middle" }, last - first > 2 * DAY_MS ? day(tick) : time(tick))),
-      this.before === null ? "" : shape("line", { class: "before", x1: PLOT.left, x2: right, y1: this.y(this.before), y2: this.y(this.before) }),
+      ...times.map((tick) => shape("text", { x: this.x(tick), y: this.layout.times, "text-anchor": "middle" }, last - first > 2 * DAY_MS ? day(tick) : time(tick))),
+      this.before === null ? "" : shape("line", { class: "before", x1: this.layout.left, x2: right, y1: this.y(this.before), y2: this.y(this.before) }),
     ].filter(Boolean);
   }
 
   // What was released or planned, and the onset of the open change, if there is one.
   began(width) {
-    const edges = { left: PLOT.left, right: width - PLOT.right, top: PLOT.top - 6, bottom: TRAFFIC.bottom };
+    const edges = { left: this.layout.left, right: width - this.layout.right, top: this.layout.top - 6, bottom: this.layout.foot };
     const marked = markerLines(this.markers, this.history.as_of, this.x, edges);
     return this.change ? [...marked, ...mark(this.change, this.history.as_of, this.x, edges)] : marked;
   }
@@ -115,9 +131,9 @@ export class Chart {
     const most = Math.max(1, ...panes.map((pane) => pane.impressions));
     return panes.map((pane) => {
       const [left, right] = [this.x(Math.max(Date.parse(pane.start), start)), this.x(Date.parse(pane.end))];
-      const height = (pane.impressions / most) * (TRAFFIC.bottom - TRAFFIC.top);
+      const height = (pane.impressions / most) * (this.layout.foot - this.layout.bars);
       const wide = Math.max(right - left - (right - left > 3 ? 1 : 0), 0.3);
-      return shape("rect", { class: "traffic", x: left, width: wide, y: TRAFFIC.bottom - height, height });
+      return shape("rect", { class: "traffic", x: left, width: wide, y: this.layout.foot - height, height });
     });
   }
 
@@ -126,8 +142,8 @@ export class Chart {
     const drawn = runs(this.whole).filter((run) => run.state === "line").flatMap((run) => this.curve("whole", run.points));
     for (const { state, points } of runs(this.points)) {
       const [left, right] = [x(points[0].end), x(points.at(-1).end)];
-      if (state === "none" || state === "lost") drawn.push(shape("rect", { class: "hatch", x: left, width: Math.max(right - left, 2), y: PLOT.top, height: PLOT.bottom - PLOT.top }));
-      else if (state === "undefined") drawn.push(shape("line", { class: "gap", x1: left, x2: right + 1, y1: PLOT.bottom - 3, y2: PLOT.bottom - 3 }));
+      if (state === "none" || state === "lost") drawn.push(shape("rect", { class: "hatch", x: left, width: Math.max(right - left, 2), y: this.layout.top, height: this.layout.bottom - this.layout.top }));
+      else if (state === "undefined") drawn.push(shape("line", { class: "gap", x1: left, x2: right + 1, y1: this.layout.bottom - 3, y2: this.layout.bottom - 3 }));
       else {
         const [settled] = this.parts(points);
         if (settled.length) drawn.push(shape("path", { class: "band", d: band(settled, x, y) }));
@@ -184,6 +200,11 @@ export class Chart {
     return one ? `${this.words(one)} at ${clock(one.end, this.history.as_of)}` : "nothing has settled yet";
   }
 
+  // What is said while nobody points.
+  idle() {
+    return this.latest();
+  }
+
   pointed(one) {
     return one.end <= Date.parse(this.history.settled_until) || !one.mean ? this.words(one) : `${score(one.mean)}, still gathering`;
   }
@@ -192,10 +213,10 @@ export class Chart {
     this.index = index;
     this.svg.querySelector(".pointer")?.remove();
     const one = index === null ? null : this.points?.[index];
-    setText(this.output, one ? `${clock(one.end, this.history.as_of, true)}  ${this.pointed(one)}` : this.points ? this.latest() : "");
+    setText(this.output, one ? `${clock(one.end, this.history.as_of, true)}  ${this.pointed(one)}` : this.points ? this.idle() : "");
     if (index === null || !one) return;
     const at = this.x(one.end);
-    const mark = shape("g", { class: "pointer" }, shape("line", { class: "cross", x1: at, x2: at, y1: PLOT.top, y2: TRAFFIC.bottom }));
+    const mark = shape("g", { class: "pointer" }, shape("line", { class: "cross", x1: at, x2: at, y1: this.layout.top, y2: this.layout.foot }));
     if (one.mean !== null) mark.append(shape("circle", { class: "point", cx: at, cy: this.y(one.mean), r: 4 }));
     this.svg.append(mark);
   }

@@ -1,35 +1,40 @@
-// The headline: what the daemon says of all metrics and segments, and where it leads.
+// The headline: the state of search in one sentence, a line of numbers, a line of cause, and where to go on.
 
 import { $, element, setText, visible } from "./dom.js";
-import { basis, early, time } from "./words.js";
+import { early as catchingUp, said } from "./said.js";
+import { basis, early, isWhole, named } from "./words.js";
+
+const MARKS = { worse: "▼ ", good: "", wait: "" };
 
 // The change that the headline tells, if there is one.
 export const headlineChange = ({ headline, open, standing }) =>
   [...open, ...standing].find((one) => one.id === headline.change) ?? null;
 
-// A text that leads to the chart of a metric, of feedback or judged, and segment; plain where it leads nowhere.
-function leading(node, text, target) {
-  if (!target) {
-    if (node.firstElementChild || node.textContent !== text) node.textContent = text;
-    return;
-  }
-  if (!node.firstElementChild) node.replaceChildren(element("button", { type: "button" }));
-  const { metric, grouping, segment, judged } = target;
-  const { dataset } = node.firstElementChild;
-  delete dataset[judged ? "metric" : "judged"];
-  Object.assign(dataset, { [judged ? "judged" : "metric"]: metric, grouping, segment });
-  setText(node.firstElementChild, text);
+// The metric of which the headline speaks; undefined where it is free.
+export function headlineMetric(settled) {
+  const change = headlineChange(settled);
+  return change?.judged ? undefined : settled.headline.parts?.metric ?? change?.metric;
+}
+
+// The mean of now of what the headline is about, as the tables have it.
+function levelNow(found, { grouping, segments }) {
+  const rows = [...found.live.changes, ...found.settled.changes].filter((one) => one.now.mean !== null);
+  return rows.findLast((one) => one.grouping === grouping && one.segment === segments[0])?.now.mean ?? null;
 }
 
 // What is said first: a fall that only the live view calls, while no change is open; else what the
 // daemon says. Never that search is good while a fall is called.
-function first(found) {
-  const { text, tone, detail } = found.settled.headline;
-  const fresh = early(found.live, found.settled);
-  if (!fresh) return { text, tone, second: detail, target: headlineChange(found.settled) };
-  const until = found.settled.settled_until;
-  const second = until ? `Settled, up to ${time(until)}: ${text[0].toLowerCase()}${text.slice(1)} ${detail}`.trim() : "";
-  return { text: fresh.text, tone: "worse", second, target: fresh.row };
+function first(health, at, found) {
+  const { settled } = found;
+  const change = headlineChange(settled);
+  const fresh = early(found.live, settled);
+  if (health.catching_up && !change) return catchingUp(health.catching_up, health.as_of);
+  if (fresh) return { tone: "worse", title: fresh.text, line: "", cause: "By live traffic: clicks still arrive for it, so this may pass." };
+  const { parts } = settled.headline;
+  const others = settled.open.filter((one) => change && one.id !== change.id && one.state === "open");
+  const level = at.metric === (parts.metric ?? at.metric) ? levelNow(found, parts) : null;
+  const isCalled = found.shown.changes.some((one) => one.verdict === "worse");
+  return said({ parts, now: settled.as_of, judged: change?.judged ?? false, others, level, metric: at.metric, settled: settled.settled_until, isCalled });
 }
 
 // The alert that tells of a change: its name is that of a section of the runbook.
@@ -37,23 +42,38 @@ function alertOf({ judged }) {
   return judged ? "RelevancedJudgedScoreDropped" : "RelevancedScoreDropped";
 }
 
-// What to do about the change in the headline: the section of the runbook, with a link where its address is set.
-function showRunbook(change, runbook) {
-  $("runbook").hidden = !change;
+// What to do about the change in the headline: where to look, and the section of the runbook, with a link where its address is set.
+function showRunbook(change, parts, runbook) {
   if (!change) return;
   const name = alertOf(change);
   const section = runbook ? element("a", { href: `${runbook}#${name.toLowerCase()}` }, name) : name;
   $("runbook").replaceChildren("What to do: ", section, runbook ? "" : " in the runbook (the setting links.runbook makes this a link)");
+  const pattern = parts?.pattern ?? change.pattern;
+  setText($("look"), pattern ? visible(`Looks like ${pattern.name}: ${pattern.words}. Look at: ${pattern.look_at}.`) : "");
 }
 
-// `found` is what was requested, `at` what is selected, `runbook` the address of the runbook or null.
-export function showHeadline(at, found, runbook) {
-  const { text, tone, second, target } = first(found);
-  leading($("headline"), visible(text), target);
-  $("headline").className = tone;
-  setText($("second"), visible(second));
-  $("second").hidden = !second;
-  showRunbook(headlineChange(found.settled), runbook);
+// `found` is what was requested, `at` what is selected.
+export function showHeadline(health, at, found) {
+  const { tone, title, line, cause } = first(health, at, found);
+  const change = headlineChange(found.settled);
+  setText($("headline"), visible(title));
+  $("verdict").className = tone;
+  for (const [id, text] of [["second", line], ["cause", cause]]) {
+    setText($(id), visible(text));
+    $(id).hidden = !text;
+  }
+  $("acts").hidden = false;
+  $("act-todo").hidden = !change;
+  $("act-searches").hidden = !health.queries;
+  $("act-judged").hidden = !change?.judged;
+  showRunbook(change, found.settled.headline.parts, health.runbook);
   setText($("basis"), `${at.metric}${at.ofHours ? "" : ` over ${at.window}`}. ${basis(found.shown, at.view)}`);
-  document.title = `${tone === "worse" ? "▼ " : ""}${visible(text)} · relevanced`;
+  document.title = `${MARKS[tone]}${visible(title)} · relevanced`;
+}
+
+// What a link asks for and nothing is shown of.
+export function absentText(at, found) {
+  const absent = [...at.absent];
+  if (!found.exists) absent.push(isWhole(found.segment) ? "everything" : `${found.segment.grouping} ${named(found.segment)}`);
+  return absent.length ? visible(`The link asks for ${absent.join(" and ")}: nothing is kept of that now. What is shown is what there is.`) : "";
 }

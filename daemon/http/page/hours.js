@@ -13,6 +13,13 @@ export function hoursOfSpan(selected, change, asOf) {
   return lengths.find((length) => length >= wanted) ?? lengths.at(-1);
 }
 
+// An answer of /api/v1/hours, cut to its last hours.
+export function lastHours(answer, hours) {
+  const from = Date.parse(answer.as_of) - hours * 3600000;
+  const isIn = (start) => Date.parse(start) + answer.hour_seconds * 1000 > from;
+  return { ...answer, rows: answer.rows.filter((row) => isIn(row.start)), lost: answer.lost.filter(isIn) };
+}
+
 // As the answer of /api/v1/history over a window of one hour. An hour without impressions is empty, a lost one is lost.
 export function asHistory({ as_of: asOf, settled_until: settled, hour_seconds: length, lost, rows }) {
   const of = new Map(rows.map((row) => [Date.parse(row.start), row]));

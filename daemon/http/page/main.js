@@ -1,34 +1,39 @@
 // The page. What is selected is kept in the address; the rest is requested from /api/v1 every few seconds.
 
-import { select, selection } from "./address.js";
+import { openFolds, select, selection } from "./address.js";
 import { Chart } from "./charts.js";
 import { $, element, keyed, setText, shape, visible } from "./dom.js";
-import { headlineChange, showHeadline } from "./headline.js";
+import { showFolds, unfold, wireFolds } from "./folds.js";
+import { absentText, headlineChange, headlineMetric, showHeadline } from "./headline.js";
 import { sharedWith, showOpen } from "./open.js";
 import { SPANS } from "./hours.js";
 import { JudgedPanel } from "./judgedpanel.js";
 import { showHealth, showVariants } from "./panels.js";
 import { QueryPanel } from "./querypanel.js";
 import { ask, requestAll } from "./requests.js";
-import { showMetrics, showSegments } from "./tables.js";
-import { LATE_SECONDS, isWhole, named, seconds, stale, time } from "./words.js";
+import { plain, subject } from "./said.js";
+import { RANGES, beginOf, stepsOf, usualOf } from "./steps.js";
+import { firstRows, ordered, restOf, showMetrics, showSegments } from "./tables.js";
+import { WideChart } from "./widechart.js";
+import { LATE_SECONDS, early, isWhole, named, seconds, stale, time } from "./words.js";
 
 const EVERY_MS = 3000;
 const HIDDEN_EVERY_MS = 20000;
 const RETRY_MS = [1000, 2000, 4000, 8000, 15000];
-const FIRST_ROWS = 12;
+const FILTER_FROM = 12; // so many segments can be filtered
 const THEMES = ["auto", "light", "dark"];
 
 const charts = new Map();
+const wide = new WideChart();
 const hourly = new Chart("an hour", "hour by hour");
 const queries = new QueryPanel();
 const judged = new JudgedPanel();
-const state = { health: null, failures: 0, lostSince: null, headlined: undefined, unsettled: false, round: 0, timer: null, rows: FIRST_ROWS };
+const state = { health: null, failures: 0, lostSince: null, headlined: undefined, onlyLive: false, round: 0, timer: null };
 
 // ---- display ----
 
 function showControls(health, selected) {
-  keyed($("metric"), health.metrics, (one) => one.metric, (one) => element("option", { value: one.metric }, one.metric), () => {});
+  keyed($("metric"), health.metrics, (one) => one.metric, ({ metric }) => element("option", { value: metric }, plain(metric) ? `${plain(metric)} (${metric})` : metric), () => {});
   // Only a new selection is set: the list may be open, and the user about to choose.
   if ($("metric").dataset.shown !== selected.metric) $("metric").value = $("metric").dataset.shown = selected.metric;
   const label = ({ window }) => element("label", {}, element("input", { type: "radio", name: "window", value: window }), element("span", {}, window));
@@ -39,6 +44,7 @@ function showControls(health, selected) {
   for (const name of ["window", "view"]) {
     for (const input of $("controls").querySelectorAll(`input[name=${name}]`)) input.checked = input.value === selected[name];
   }
+  for (const input of $("range").querySelectorAll("input")) input.checked = input.value === (RANGES[selected.range] ? selected.range : "6h");
   $("view").disabled = selected.ofHours;
   $("against").value = selected.against;
   const settling = seconds(health.settling_seconds);
@@ -51,19 +57,56 @@ function showControls(health, selected) {
 function showScores(health, at, found) {
   const { shown } = found;
   const shared = (change) => (change.verdict === "diluted" ? sharedWith(found.settled, change) : "");
-  showHeadline(at, found, health.runbook);
-  showOpen($("open"), found.settled, found.settled.headline);
-  showSegments($("movers").querySelector("tbody"), shown.changes, shown.beyond, found.segment, state.rows, shared);
-  const more = shown.changes.length - FIRST_ROWS;
-  $("more").hidden = more <= 0;
-  setText($("more"), state.rows > FIRST_ROWS ? "Show fewer" : `Show ${more} more`);
+  showHeadline(health, at, found);
+  setText($("absent"), absentText(at, found));
+  $("absent").hidden = !$("absent").textContent;
+  showOpen($("open"), found.settled);
+  showWide(at, found);
+  showWhere(at, found, shared);
   const title = isWhole(found.segment) ? "everything" : visible(found.segment.segment);
   const grouping = isWhole(found.segment) ? " " : ` ${visible(found.segment.grouping)}, `;
   $("metrics-title").replaceChildren(`Every metric of ${title}`, element("small", {}, `${grouping}${at.window} ${at.view}`));
-  showMetrics($("metrics").querySelector("tbody"), found.metrics.changes, found.metrics.beyond, at.metric, shared);
+  showMetrics($("metrics").querySelector("tbody"), found.metrics.changes, found.metrics.beyond, at.metric, shared, new Map(health.metrics.map((one) => [one.metric, one.meaning])));
   $("lines-title").replaceChildren(`${at.metric} of ${title}`, element("small", {}, `${grouping}as each window slid`));
   showCharts(health, at, found);
   showVariants($("experiments"), found.variants, found.experiments, at);
+}
+
+// The segments that moved, and in a line what the others are; all of them once that is opened.
+function showWhere(at, { shown, segment }, shared) {
+  const { changes } = shown;
+  const wanted = $("filter").value.trim().toLowerCase();
+  const first = firstRows(changes);
+  const matching = changes.filter((one) => `${named(one)} ${one.grouping}`.toLowerCase().includes(wanted));
+  const rows = wanted ? ordered(matching) : at.showsAll ? ordered(changes) : first;
+  showSegments($("movers").querySelector("tbody"), rows, shown.beyond, segment, shared);
+  $("sift").hidden = changes.length < FILTER_FROM;
+  $("movers").classList.toggle("full", at.showsAll);
+  $("more").hidden = Boolean(wanted) || first.length === changes.length;
+  setText($("more"), at.showsAll ? "Show fewer" : restOf(changes, first));
+  $("more").setAttribute("aria-expanded", at.showsAll);
+}
+
+// The subject of the headline, or what has been selected, over time; the change's onset is in view.
+function showWide(at, found) {
+  const { segment, settled, own, byHour, markers } = found;
+  const { parts } = settled.headline;
+  const isTold = ["open", "partly", "planned", "repaired"].includes(parts?.state) && parts.grouping === segment.grouping && parts.segments.includes(segment.segment);
+  const change = found.change ?? (isTold ? { onset: parts.onset, direction: "worse" } : null);
+  const ended = isTold ? parts.ended ?? parts.better : null;
+  const history = own.at(-1);
+  $("wide").hidden = !history;
+  if (!history) return;
+  const begin = beginOf(at.range, change?.onset, history.as_of);
+  const steps = stepsOf([...own, byHour?.all], begin, history.as_of);
+  const level = found.metrics.changes.find((one) => one.metric === at.metric)?.before.mean ?? null;
+  const usual = usualOf(steps, byHour?.all, change?.onset, level);
+  const name = isWhole(segment) ? "Everything" : visible(segment.segment);
+  setText($("subject"), name);
+  wide.showSteps({
+    history, begin, steps, usual, change, ended, markers, isShare: /^Success@/.test(at.metric),
+    label: `${at.metric} of ${named(segment)}`, title: isTold ? `${subject(parts)} is what the headline tells` : "",
+  });
 }
 
 // Hour by hour, as far back as selected.
@@ -118,8 +161,20 @@ function showNothing(health) {
   const why = (one) => !one.ok || (one.name === "events" && one.detail);
   const ill = health.conditions.filter(why).map((one) => one.detail || one.name);
   const elsewhere = health.scores === "elsewhere";
+  $("verdict").className = "wait";
   setText($("headline"), elsewhere ? "This process is a worker: others serve the scores" : "No scores yet");
-  setText($("basis"), elsewhere ? "Open the page of a process of role exporter or all." : ill.join("; ") || "The first ones are still being computed.");
+  setText($("second"), elsewhere ? "Open the page of a process of role exporter or all." : ill.join("; ") || "The first ones are still being computed.");
+}
+
+// The folds that have nothing to show.
+function hiddenFolds(health, found) {
+  if (!found) return ["todo", "changes", "every", "searches", "judgements", "compared", "basis"];
+  const { open, standing, closed } = found.settled;
+  const hidden = [];
+  if (!headlineChange(found.settled)) hidden.push("todo");
+  if (![...open, ...standing, ...closed].length) hidden.push("changes");
+  if (!health.judged_metrics?.length) hidden.push("judgements");
+  return hidden;
 }
 
 // ---- updates ----
@@ -130,9 +185,8 @@ async function update(round) {
   let at = served ? selection(health, state) : null;
   let found = served && health.as_of ? await requestAll(health, at) : null;
   if (found) {
-    const headlined = headlineChange(found.settled);
-    state.headlined = headlined?.judged ? undefined : headlined?.metric;
-    state.unsettled = Boolean(health.recording) && !found.settled.settled_until;
+    state.headlined = headlineMetric(found.settled);
+    state.onlyLive = Boolean(early(found.live, found.settled)) || (Boolean(health.recording) && !found.settled.settled_until);
     const now = selection(health, state);
     if (now.metric !== at.metric || now.view !== at.view) {
       at = now;
@@ -144,10 +198,12 @@ async function update(round) {
   showHealth(health);
   setText($("stale"), stale(health));
   $("stale").hidden = !$("stale").textContent;
+  showFolds(openFolds(), hiddenFolds(health, found));
   for (const name of ["controls", "movers", "metrics", "lines", "variants"]) $(name).hidden = !found;
   queries.show(health, at, found);
   judged.show(health, at, found);
-  if (!found) for (const name of ["open", "second"]) $(name).hidden = true;
+  if (!found) for (const name of ["open", "wide", "cause", "acts", "absent"]) $(name).hidden = true;
+  $("second").hidden = false;
   if (!found) return showNothing(health);
   showControls(health, at);
   showScores(health, at, found);
@@ -197,7 +253,9 @@ function pick(event) {
   if (!given.length) return;
   if (graded) judged.select(graded);
   choose(Object.fromEntries(given));
-  if (event.target.closest("#verdict, #open")) $(graded ? "judged-title" : "lines-title").focus(); // below the tables, so it scrolls there
+  if (!event.target.closest("#open")) return;
+  if (graded) unfold("judgements", $("judged-title"));
+  else $("metric").focus();
 }
 
 document.body.append(shape("svg", { id: "definitions", "aria-hidden": "true" }, shape("defs", {},
@@ -205,16 +263,20 @@ document.body.append(shape("svg", { id: "definitions", "aria-hidden": "true" }, 
     shape("path", { d: "M0 0V6" })))));
 useTheme(THEMES.includes(localStorage.getItem("theme")) ? localStorage.getItem("theme") : "auto");
 $("theme").addEventListener("click", nextTheme);
-$("controls").addEventListener("submit", (event) => event.preventDefault());
-for (const name of ["controls", "span"]) $(name).addEventListener("change", (event) => choose({ [event.target.name]: event.target.value }));
+for (const name of ["lead", "controls"]) $(name).addEventListener("submit", (event) => event.preventDefault());
+for (const name of ["lead", "controls", "span"]) $(name).addEventListener("change", (event) => choose({ [event.target.name]: event.target.value }));
 $("hours").append(hourly.node);
-for (const name of ["movers", "metrics", "verdict", "open"]) $(name).addEventListener("click", pick);
+$("wide-chart").append(wide.node);
+wireFolds();
+$("acts").addEventListener("click", (event) => {
+  const { unfold: name } = event.target.dataset;
+  if (name) unfold(name);
+});
+for (const name of ["movers", "metrics", "open"]) $(name).addEventListener("click", pick);
 queries.wire(choose);
 judged.wire();
-$("more").addEventListener("click", () => {
-  state.rows = state.rows > FIRST_ROWS ? FIRST_ROWS : Infinity;
-  refresh();
-});
+$("more").addEventListener("click", () => choose({ rows: selection(state.health, state).showsAll ? null : "all" }));
+$("filter").addEventListener("input", refresh);
 // A jump to the address #movers-title would lose what is selected there.
 document.querySelector(".skip").addEventListener("click", (event) => {
   event.preventDefault();

@@ -44,15 +44,15 @@ function facts(change, now) {
   return `Since ${began(onset, now)}: ${level(after)}, was ${level(before)}${size}.${carries(change)}`;
 }
 
-// What else is said of a change, a line each. What the headline's detail says is not said twice.
-function lines(change, now, detail) {
+// What else is said of a change, a line each.
+function lines(change, now) {
   if (["recovered", "superseded"].includes(change.state)) return [];
   const found = [facts(change, now)];
   if (change.graded) found.push(`Graded by ${change.graded.judgements}. No clicks are in it. ${change.graded.doubts}`.trim());
   if (change.beside?.graded?.doubts) found.push(change.beside.graded.doubts);
   const { pattern, also = [], diluted = [], segment } = change;
   const { called } = WORDS[change.direction];
-  if (pattern && !detail.includes(pattern.words)) {
+  if (pattern) {
     found.push(`Looks like ${pattern.name}: ${pattern.words}. Look at: ${pattern.look_at}.`);
   }
   if (also.length) {
@@ -75,7 +75,7 @@ function make(change) {
   return element("li", {}, element("span", { class: "state" }, change.state), ...links, element("div", {}));
 }
 
-export function showOpen(section, { open, standing, closed, as_of: now }, headline) {
+export function showOpen(section, { open, standing, closed, as_of: now }) {
   const shown = [...open, ...standing, ...closed];
   section.hidden = !shown.length;
   const key = (one) => [one.id, one.state, one.metric, one.beside?.metric].join(" ");
@@ -83,8 +83,7 @@ export function showOpen(section, { open, standing, closed, as_of: now }, headli
     item.className = change.state + (change.direction === "better" ? " rise" : "");
     setText(item.children[1], visible(change.text));
     if (change.beside) setText(item.children[2], visible(change.beside.text));
-    const detail = change.id === headline.change ? headline.detail : "";
-    item.lastElementChild.replaceChildren(...lines(change, now, detail).map((line) => element("p", {}, visible(line))));
+    item.lastElementChild.replaceChildren(...lines(change, now).map((line) => element("p", {}, visible(line))));
   });
 }
 

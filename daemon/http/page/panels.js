@@ -4,7 +4,7 @@ import { byDay } from "./days.js";
 import { $, element, keyed, setText, visible } from "./dom.js";
 import { outcomes } from "./outcomes.js";
 import { estimate, interval } from "./tables.js";
-import { LATE_SECONDS, count, instant, percent, score, seconds, signed } from "./words.js";
+import { LATE_SECONDS, count, instant, percent, score, seconds, signed, zone } from "./words.js";
 
 const CONTROL = ["control", "baseline", "a"];
 
@@ -167,7 +167,7 @@ export function showHealth(health) {
   });
   $("outcomes").hidden = !health.events;
   setText($("version"), `relevanced ${health.version}, role ${health.role}`);
-  const late = health.recording ? `a recording: ${health.recording}` : health.as_of ? `as of ${instant(health)}, ${seconds(Math.max(0.1, health.behind_seconds))} behind` : "no events yet";
+  const late = health.recording ? `a recording: ${health.recording}` : health.as_of ? `${instant(health)}, ${zone()}` : "no events yet";
   setText($("fresh"), health.scores === "elsewhere" ? "this process serves no scores" : late);
 }
 

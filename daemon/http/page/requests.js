@@ -1,16 +1,16 @@
 // What the page requests from /api/v1.
 
 import { headlineChange } from "./headline.js";
-import { asHistory, hoursOfSpan } from "./hours.js";
+import { asHistory, hoursOfSpan, lastHours } from "./hours.js";
 import { openOn } from "./open.js";
-import { isWhole, strength } from "./words.js";
+import { early, isWhole } from "./words.js";
 
 const PATIENCE_MS = 10000;
 
 // The hours of a segment change slowly: they are requested once a minute of event time.
 const MINUTE_MS = 60000;
 const hoursKnown = new Map();
-const LEAST_MARKER_HOURS = 48; // as long as the panes of any usual window are kept
+const KEPT_HOURS = 35 * 24;
 
 export const WHOLE = { grouping: "all", segment: "all" };
 
@@ -24,18 +24,17 @@ export async function ask(path, parameters = [], patience = PATIENCE_MS) {
 
 const pairs = ({ grouping, segment }) => [["grouping", grouping], ["segment", segment]];
 
-// What the headline tells, else the segment with the strongest call in either view: shown until the user selects one.
-function mostMoved(settled, live) {
-  const change = headlineChange(settled) ?? settled.open[0];
-  if (change) return { grouping: change.grouping, segment: change.segment };
-  const called = [...settled.changes, ...live.changes].filter((one) => ["worse", "better"].includes(one.verdict) && !isWhole(one));
-  const [first] = called.sort((a, b) => strength(b) - strength(a));
-  return first ? { grouping: first.grouping, segment: first.segment } : WHOLE;
+// What the headline tells, else everything: shown until the user selects.
+function subjectOf(settled, live) {
+  const { parts } = settled.headline;
+  const told = headlineChange(settled) ?? early(live, settled)?.row ?? settled.open[0];
+  if (told) return { grouping: told.grouping, segment: told.segment };
+  return parts?.state === "repaired" ? { grouping: parts.grouping, segment: parts.segments[0] } : WHOLE;
 }
 
-async function hoursOf(at, whose, asOf, hours) {
-  const parameters = [["metric", at.metric], ...pairs(whose), ["from", new Date(Date.parse(asOf) - hours * 3600000).toISOString()]];
-  const key = JSON.stringify([at.metric, whose.grouping, whose.segment, hours]);
+async function hoursOf(at, whose, asOf) {
+  const parameters = [["metric", at.metric], ...pairs(whose), ["from", new Date(Date.parse(asOf) - KEPT_HOURS * 3600000).toISOString()]];
+  const key = JSON.stringify([at.metric, whose.grouping, whose.segment]);
   const minute = Math.floor(Date.parse(asOf) / MINUTE_MS);
   const known = hoursKnown.get(key);
   if (known?.minute === minute) return known.found;
@@ -55,13 +54,13 @@ export async function requestAll(health, at) {
   const [settled, live, listed, table] = await Promise.all([
     compared("settled", "worst"), compared("live", "worst"), ask("segments"), at.against === "worst" ? null : compared(at.view, at.against)]);
   const shown = table ?? (at.view === "live" ? live : settled);
-  const segment = at.segment ?? mostMoved(settled, live);
+  const segment = at.segment ?? subjectOf(settled, live);
   const exists = listed.groupings.some((one) => one.grouping === segment.grouping && one.segments.some((listedOne) => listedOne.segment === segment.segment));
   const of = (whose, { window }) => ask("history", [["metric", at.metric], ["window", window], ...pairs(whose)]);
   const groupings = listed.groupings.map((one) => one.grouping).filter((name) => /^experiment:[^,]*$/.test(name));
   const change = openOn(settled, at.metric, segment);
   const hours = hoursOfSpan(at.span, change, health.as_of);
-  const inHours = (whose) => (exists ? hoursOf(at, whose, health.as_of, hours) : null);
+  const inHours = (whose) => (exists ? hoursOf(at, whose, health.as_of) : null);
   const [metrics, own, whole, variants, experiments, ownHours, wholeHours, markers] = await Promise.all([
     ask("changes", [["window", at.window], ["view", at.view], ...pairs(segment), ["against", at.against]]),
     Promise.all(exists ? health.windows.map((one) => of(segment, one)) : []),
@@ -70,8 +69,9 @@ export async function requestAll(health, at) {
     ask("experiments"),
     inHours(segment),
     isWhole(segment) ? null : inHours(WHOLE),
-    markersSince(health.as_of, Math.max(hours, LEAST_MARKER_HOURS)),
+    markersSince(health.as_of, KEPT_HOURS),
   ]);
-  const byHour = ownHours && { span: hours, own: asHistory(ownHours), whole: wholeHours && asHistory(wholeHours) };
+  const last = (answer) => answer && asHistory(lastHours(answer, hours));
+  const byHour = ownHours && { span: hours, own: last(ownHours), whole: last(wholeHours), all: asHistory(ownHours) };
   return { settled, live, shown, segment, exists, change, metrics, own, whole, byHour, markers, variants, experiments: experiments.experiments };
 }

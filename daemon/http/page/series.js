@@ -1,13 +1,13 @@
 // Computes the sliding window from its panes. Pure.
 
 // The counters of a pane. Its sum of squares follows from mean, standard error and count.
-function counters({ mean, stderr, scored, impressions }) {
+export function counters({ mean, stderr, scored, impressions }) {
   const sum = scored ? mean * scored : 0;
   const spread = stderr === null ? 0 : stderr * stderr * scored * (scored - 1);
   return [impressions, scored, sum, scored ? spread + mean * sum : 0];
 }
 
-function point(end, [impressions, scored, sum, squares]) {
+export function point(end, [impressions, scored, sum, squares]) {
   const mean = scored ? sum / scored : null;
   const spread = Math.max(0, squares - sum * (mean ?? 0));
   const stderr = scored > 1 ? Math.sqrt(spread / scored / (scored - 1)) : null;

@@ -84,9 +84,27 @@ function segmentRow(change) {
   return blank(element("td", {}, button, element("small", {}, isWhole(change) ? "" : ` ${visible(change.grouping)}`)), 6);
 }
 
+const CALLED = ["worse", "better", "moved", "diluted"];
+const FEW = 4;
+const MOST_CALLED = 4;
+
+// The rows that are shown first: what moved, else everything; all where there are few.
+export function firstRows(changes) {
+  if (changes.length <= FEW) return ordered(changes);
+  const called = ordered(changes).filter((one) => CALLED.includes(one.verdict)).slice(0, MOST_CALLED);
+  return called.length ? called : changes.filter(isWhole);
+}
+
+// What is not shown, in words.
+export function restOf(changes, shown) {
+  const rest = changes.filter((one) => !shown.includes(one));
+  const are = `${rest.length} more segment${rest.length === 1 ? "" : "s"}`;
+  const verb = rest.length === 1 ? "is" : "are";
+  return rest.every((one) => one.verdict === "level") ? `${are} ${verb} steady` : are;
+}
+
 // `shared(change)`: through whom it is low, if it is diluted.
-export function showSegments(body, changes, beyond, selected, most, shared) {
-  const shown = ordered(changes).slice(0, most);
+export function showSegments(body, shown, beyond, selected, shared) {
   const reach = reachOf(shown, beyond);
   keyed(body, shown, keyOf, segmentRow, (row, change) => {
     fill(row, change, reach, beyond, shared(change));
@@ -97,9 +115,11 @@ export function showSegments(body, changes, beyond, selected, most, shared) {
   });
 }
 
-export function showMetrics(body, changes, beyond, metric, shared) {
+// `meanings`: metric → what a value of it says.
+export function showMetrics(body, changes, beyond, metric, shared, meanings) {
   const reach = reachOf(changes, beyond);
-  const make = (change) => blank(element("td", {}, element("button", { type: "button", "data-metric": change.metric }, change.metric)), 5);
+  const make = (change) => blank(element("td", {}, element("button", { type: "button", "data-metric": change.metric }, change.metric),
+    element("small", { class: "meaning" }, meanings.get(change.metric) ?? "")), 5);
   keyed(body, changes, (one) => one.metric, make, (row, change) => {
     fill(row, change, reach, beyond, shared(change));
     row.classList.toggle("selected", change.metric === metric);

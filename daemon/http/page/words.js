@@ -8,7 +8,11 @@ const WORDS = {
 export const LATE_SECONDS = 60;
 export const NARROW = "\u202f";
 // `shared`: through whom a diluted change is low, where that is known.
-export const call = (change, shared = "") => WORDS[change.verdict] + (change.verdict === "diluted" && shared ? ` with ${shared}` : "");
+export function call(change, shared = "") {
+  if (change.verdict === "diluted" && shared) return `because of ${shared}`;
+  const isNew = change.now.impressions > 0 && !change.before.impressions;
+  return isNew && !["worse", "better", "moved", "diluted"].includes(change.verdict) ? "nothing before" : WORDS[change.verdict];
+}
 export const score = (value) => (Math.abs(value) < 10 ? value.toFixed(4) : value.toPrecision(5));
 export const count = (value) => value.toLocaleString("en");
 export const percent = (share, digits = 1) => `${share.toFixed(digits)}${NARROW}%`;
@@ -43,6 +47,9 @@ export function instant({ as_of: asOf, behind_seconds: behind }) {
   return behind > 43200 ? `${day(asOf)}, ${time(asOf)}` : time(asOf, true);
 }
 
+// The zone of all times of the page.
+export const zone = () => Intl.DateTimeFormat().resolvedOptions().timeZone;
+
 // Why the numbers are not of now; "" where they are.
 export function stale(health) {
   if (health.catching_up) {
@@ -67,15 +74,19 @@ export const relative = (change) =>
 function moved(change) {
   const share = relative(change);
   const size = share === null ? `by ${score(Math.abs(change.difference))}` : percent(Math.abs(share * 100), Math.abs(share) < 0.1 ? 1 : 0);
-  return `${change.metric} ${change.difference < 0 ? "down" : "up"} ${size} since ${time(change.since)}`;
+  return `${change.metric} ${change.difference < 0 ? "down" : "up"} ${size} since ${clock(change.since, new Date().toISOString())}`;
 }
 
 export const strength = (change) => (change.noise ? Math.abs(change.difference) / change.noise : 0);
 const strongest = (found) => [...found].sort((a, b) => strength(b) - strength(a));
 
+// Whether a segment is a part of another one that fell too, as phones of DE are of DE: that is no more of a fall.
+const fields = ({ grouping, segment }) => grouping.split(",").map((name, index) => `${name.trim()}=${segment.split(",")[index]?.trim()}`);
+const isChild = (one, other) => !isWhole(other) && fields(one).length > fields(other).length && fields(other).every((field) => fields(one).includes(field));
+
 function fell(found) {
   const whole = found.find(isWhole);
-  const parts = strongest(found.filter((one) => !isWhole(one)));
+  const parts = strongest(found.filter((one) => !isWhole(one) && !found.some((other) => isChild(one, other))));
   const more = parts.length - 1;
   if (!whole) return `${named(parts[0])}: ${moved(parts[0])}${more ? `, and ${more} more segment${more > 1 ? "s" : ""} worse` : ""}`;
   const share = parts.length ? relative(parts[0]) : null;
@@ -110,7 +121,6 @@ export function basis(changes, view) {
   return (
     `${view === "live" ? "Live" : "Settled"}: ${compared(changes)} ` +
     `In the tables a change is called only beyond ${changes.beyond.toFixed(1)} times its noise: about one false call over all segments in 1,000 looks. ` +
-    `${changes.open?.length && changes.against === "worst" ? "Of an open change they show the level since it began, and the one before. " : ""}` +
-    `${new Date().getTimezoneOffset() ? "What the daemon says of changes has times in UTC, all others are of your time zone." : ""}`
+    `${changes.open?.length && changes.against === "worst" ? "Of an open change they show the level since it began, and the one before." : ""}`
   ).trim();
 }
