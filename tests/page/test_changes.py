@@ -11,7 +11,7 @@ from relevanced.daemon.exporter import Reading
 from tests.lane_views import NOW_MS, lane_view, reading_of
 from tests.page.browser import Page
 from tests.page.first_screen import DESKTOP, PHONE, first_screen
-from tests.page.served import FULL, HOSTILE, Daemon, api, text, three_states
+from tests.page.served import FULL, HOSTILE, ROW, Daemon, api, text, three_states
 
 CHANGES: Final = "*/api/v1/changes*"
 TEXT: Final = "RR@10 of country DE fell from 0.55 to 0.19 at 11:34, not recovered."
@@ -261,6 +261,38 @@ async def test_an_open_change_is_understood_on_the_first_screen(
     await daemon.stop(page)
 
 
+@pytest.mark.parametrize("width", [320, 390])
+async def test_all_that_is_folded_fits_a_phone(page: Page, story: Reading, width: int) -> None:
+    daemon = Daemon(story)
+    await daemon.start()
+    await page.open(daemon.unfolded, width=width, height=700)
+    await page.until(FULL)
+    beyond = (
+        "[...document.querySelectorAll('main *')].map(one => [one.id || one.className,"
+        f" one.getBoundingClientRect().right]).filter(([, right]) => right > {width})"
+    )
+    assert await page.value(beyond) == []
+    await daemon.stop(page)
+
+
+async def test_many_segments_can_be_filtered(page: Page, story: Reading) -> None:
+    daemon = Daemon(story)
+    await daemon.start()
+    await page.open(daemon.url)
+    await page.until(FULL)
+    rows = "document.querySelectorAll('#movers tbody tr').length"
+    listed = len((await api(page, "changes?window=5m&metric=RR@10"))["changes"])
+    few = await page.value(rows)
+    assert few < listed and await page.value("sift.hidden") is (listed < 12)
+    await page.value("document.querySelector('#more').click()")
+    await page.until(f"{rows} === {listed}")
+    assert "rows=all" in await page.value("location.hash")
+    await page.value("filter.value = 'fr'; filter.dispatchEvent(new Event('input'))")
+    await page.until(f"{rows} < {listed}")
+    assert all("fr" in row.lower() for row in await page.value(ROW))
+    await daemon.stop(page)
+
+
 async def test_a_link_to_what_is_not_there_says_so(page: Page, daemon: Daemon) -> None:
     await page.open(daemon.url + "#metric=RR@99&grouping=country&segment=XX")
     said = str(await page.until("document.querySelector('#absent').innerText"))
@@ -313,7 +345,9 @@ async def test_the_list_says_since_when_how_much_and_who_carries_it(
         "Only worse because they share traffic with DE: ios −16\u202f%.",
     ]
     assert rise[1:] == ["Since before 09:00: 0.1903\u202f±\u202f0.0018, was unknown."]
-    assert len(stands) == 5 and over == [OVER["text"]]
+    assert len(stands) == 5 and over == [
+        "RR@10 of country FR recovered at 09:42; it had gone from 0.55 to 0.19 at 11:34."
+    ]
     size = "parseInt(getComputedStyle(document.querySelector('#open li{}')).fontSize)"
     sizes = [await page.value(size.format(state)) for state in (".open", ".recovered")]
     assert sizes[1] < sizes[0]
@@ -376,6 +410,8 @@ async def test_all_times_are_of_the_readers_zone_which_is_named_once(
     await page.open(daemon.unfolded)
     await page.until("document.querySelector('#open li p').innerText.startsWith('Since 20:34')")
     assert await text(page, "#headline") == "Search in DE got much worse at 20:34"
+    listed = await text(page, "#open button")
+    assert listed == TEXT.replace("11:34", "20:34"), "so has the list of changes"
     assert await text(page, "#fresh") == "21:00:00, Asia/Tokyo"
     said = await page.value("document.body.innerText")
     assert said.count("Asia/Tokyo") == 1 and "UTC" not in said

@@ -11,8 +11,8 @@ import { JudgedPanel } from "./judgedpanel.js";
 import { showHealth, showVariants } from "./panels.js";
 import { QueryPanel } from "./querypanel.js";
 import { ask, requestAll } from "./requests.js";
-import { plain, subject } from "./said.js";
-import { RANGES, beginOf, stepsOf, usualOf } from "./steps.js";
+import { findsClick, plain, subject } from "./said.js";
+import { RANGES, beginOf, levelBefore, stepsOf, usualOf } from "./steps.js";
 import { firstRows, ordered, restOf, showMetrics, showSegments } from "./tables.js";
 import { WideChart } from "./widechart.js";
 import { LATE_SECONDS, early, isWhole, named, seconds, stale, time } from "./words.js";
@@ -79,7 +79,7 @@ function showWhere(at, { shown, segment }, shared) {
   const first = firstRows(changes);
   const matching = changes.filter((one) => `${named(one)} ${one.grouping}`.toLowerCase().includes(wanted));
   const rows = wanted ? ordered(matching) : at.showsAll ? ordered(changes) : first;
-  showSegments($("movers").querySelector("tbody"), rows, shown.beyond, segment, shared);
+  showSegments($("movers").querySelector("tbody"), rows, shown.beyond, segment, shared, findsClick(at.metric) && !at.showsAll);
   $("sift").hidden = changes.length < FILTER_FROM;
   $("movers").classList.toggle("full", at.showsAll);
   $("more").hidden = Boolean(wanted) || first.length === changes.length;
@@ -99,12 +99,12 @@ function showWide(at, found) {
   if (!history) return;
   const begin = beginOf(at.range, change?.onset, history.as_of);
   const steps = stepsOf([...own, byHour?.all], begin, history.as_of);
-  const level = found.metrics.changes.find((one) => one.metric === at.metric)?.before.mean ?? null;
+  const level = levelBefore(steps, change?.onset) ?? found.metrics.changes.find((one) => one.metric === at.metric)?.before.mean ?? null;
   const usual = usualOf(steps, byHour?.all, change?.onset, level);
   const name = isWhole(segment) ? "Everything" : visible(segment.segment);
   setText($("subject"), name);
   wide.showSteps({
-    history, begin, steps, usual, change, ended, markers, isShare: /^Success@/.test(at.metric),
+    history, begin, steps, usual, change, ended, markers, isShare: findsClick(at.metric),
     label: `${at.metric} of ${named(segment)}`, title: isTold ? `${subject(parts)} is what the headline tells` : "",
   });
 }

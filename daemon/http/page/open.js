@@ -2,7 +2,8 @@
 
 import { element, keyed, setText, visible } from "./dom.js";
 import { began } from "./onset.js";
-import { NARROW, percent, score, signed } from "./words.js";
+import { when } from "./said.js";
+import { NARROW, clock, percent, score, signed } from "./words.js";
 
 const MOST_OTHERS = 6;
 const NEARLY_ALL = 0.95;
@@ -66,6 +67,32 @@ function lines(change, now) {
   return found;
 }
 
+// Both means in as few digits as tell them apart.
+function pair(before, after) {
+  const text = (mean, digits) => (mean === null ? "unknown" : mean.toFixed(digits));
+  const digits = [2, 3, 4, 5].find((places) => text(before, places) !== text(after, places)) ?? 5;
+  return [text(before, digits), text(after, digits)];
+}
+
+// Why a judged change ended without having recovered.
+function superseded({ graded }, now) {
+  const other = graded.superseded_by;
+  const why = other === "mixed" ? "lanes grade by different judgements since" : other === graded.judgements ? "judged scores began anew then" : `other judgements (${other}) are in force since`;
+  return `; ended at ${clock(graded.superseded_at, now)}: ${why}, so whether it recovered is not known.`;
+}
+
+// `RR@10 of country DE fell from 0.55 to 0.19 at 16:34, not recovered.`
+function sentence(change, now) {
+  const { metric, grouping, onset, state, judged, level_before: { mean: before }, level_now: { mean: after } } = change;
+  const what = `${judged ? "Judged " : ""}${metric} ${isEverywhere(change) ? "everywhere" : `of ${visible(grouping)} ${names(change)}`}`;
+  const [was, is] = pair(before, after);
+  const moved = `from ${was} to ${is} ${when(onset, now)}`;
+  if (state === "recovered") return `${what} recovered at ${clock(change.recovered, now)}; it had gone ${moved}.`;
+  const fell = `${what} ${before !== null && after > before ? "rose" : "fell"} ${moved}`;
+  if (state === "superseded") return fell + superseded(change, now);
+  return `${fell}, ${state === "planned" ? "as planned" : "not recovered"}.`;
+}
+
 const link = (change) => element("button", {
   type: "button", [change.judged ? "data-judged" : "data-metric"]: change.metric, "data-grouping": change.grouping, "data-segment": change.segment,
 });
@@ -81,8 +108,8 @@ export function showOpen(section, { open, standing, closed, as_of: now }) {
   const key = (one) => [one.id, one.state, one.metric, one.beside?.metric].join(" ");
   keyed(section.querySelector("ul"), shown, key, make, (item, change) => {
     item.className = change.state + (change.direction === "better" ? " rise" : "");
-    setText(item.children[1], visible(change.text));
-    if (change.beside) setText(item.children[2], visible(change.beside.text));
+    setText(item.children[1], visible(sentence(change, now)));
+    if (change.beside) setText(item.children[2], visible(sentence(change.beside, now)));
     item.lastElementChild.replaceChildren(...lines(change, now).map((line) => element("p", {}, visible(line))));
   });
 }

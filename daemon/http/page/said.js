@@ -14,7 +14,7 @@ const LIKE = {
 const GOOD = { hour: "Search is as good as an hour ago", day: "Search is as good as in the last days", weeks: "Search is as good as in the last weeks" };
 
 const family = (metric) => metric.split(/[@(]/)[0];
-const findsClick = (metric) => /^Success@/.test(metric);
+export const findsClick = (metric) => /^Success@/.test(metric);
 
 // What a metric measures, in plain words: "" where only its meaning of the catalog says it.
 export function plain(metric) {
@@ -28,7 +28,7 @@ const named = (names) => several(names.length > MOST_NAMES ? [...names.slice(0, 
 export const subject = (one) => (isEverywhere(one) ? "Search" : `Search in ${named(one.segments)}`);
 
 // `at 21:40`, `between 21:35 and 21:50`, or `before 12:00`.
-function when({ at, earliest, latest }, now) {
+export function when({ at, earliest, latest }, now) {
   if (!at) return `before ${clock(latest, now)}`;
   if (Date.parse(latest) - Date.parse(earliest) <= NARROW_MS) return `at ${clock(at, now)}`;
   return `between ${clock(earliest, now)} and ${day(earliest) === day(latest) ? time(latest) : clock(latest, now)}`;

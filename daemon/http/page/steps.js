@@ -51,6 +51,14 @@ export function stepsOf(histories, begin, asOf) {
   return first > 0 ? steps.slice(first) : steps;
 }
 
+// The level of the steps before an onset; null where there are none.
+export function levelBefore(steps, onset) {
+  const began = Date.parse(onset?.earliest ?? onset?.at ?? onset?.latest ?? NaN);
+  const before = steps.filter((one) => one.end <= began && one.scored);
+  const scored = before.reduce((sum, one) => sum + one.scored, 0);
+  return scored ? before.reduce((sum, one) => sum + one.mean * one.scored, 0) / scored : null;
+}
+
 // What is usual at each step, as [low, high]: the same hour of the last weeks, else of yesterday, else the level before; null where nothing
 // is known. Hours since `onset` are no measure. Twice the noise of a step is on both sides.
 export function usualOf(steps, hours, onset, level) {

@@ -44,8 +44,9 @@ function bar(change, reach, beyond) {
   return interval(share, half, reach, change.verdict, `${signed(share)}, noise ±${signed(half).slice(1)}`);
 }
 
-// No traffic, undefined and 0 are three different states, and look different. `from`: a metric that counts since then only.
-export function estimate(cell, one, from = null) {
+// No traffic, undefined and 0 are three different states, and look different. `from`: a metric that counts since then only;
+// `inHundred`: in plain words, without its error.
+export function estimate(cell, one, from = null, inHundred = false) {
   cell.className = cell.className.replace(/ ?(undefined|none)/g, "");
   if (!one.impressions) {
     cell.className += " none";
@@ -53,16 +54,18 @@ export function estimate(cell, one, from = null) {
   } else if (one.mean === null) {
     cell.className += " undefined";
     setText(cell, from ? `from ${clock(from, new Date().toISOString())}` : "undefined");
+  } else if (inHundred) {
+    setText(cell, (one.mean * 100).toFixed(0));
   } else {
     const error = one.stderr === null ? "" : `${NARROW}±${NARROW}${score(one.stderr).replace(/^0\./, ".")}`;
     cell.replaceChildren(score(one.mean), element("span", { class: "error" }, error));
   }
 }
 
-function fill(row, change, reach, beyond, shared) {
+function fill(row, change, reach, beyond, shared, inHundred = false) {
   const [now, before, bars, share, verdict] = [...row.children].slice(1);
-  estimate(now, change.now, change.counts_from);
-  estimate(before, change.before, change.counts_from);
+  estimate(now, change.now, change.counts_from, inHundred);
+  estimate(before, change.before, change.counts_from, inHundred);
   const part = relative(change);
   bars.replaceChildren(bar(change, reach, beyond));
   setText(share, part === null ? (change.difference === null ? "" : score(change.difference)) : signed(part));
@@ -103,11 +106,11 @@ export function restOf(changes, shown) {
   return rest.every((one) => one.verdict === "level") ? `${are} ${verb} steady` : are;
 }
 
-// `shared(change)`: through whom it is low, if it is diluted.
-export function showSegments(body, shown, beyond, selected, shared) {
+// `shared(change)`: through whom it is low, if it is diluted; `inHundred`: the means are told as so many of 100 searches.
+export function showSegments(body, shown, beyond, selected, shared, inHundred) {
   const reach = reachOf(shown, beyond);
   keyed(body, shown, keyOf, segmentRow, (row, change) => {
-    fill(row, change, reach, beyond, shared(change));
+    fill(row, change, reach, beyond, shared(change), inHundred);
     setText(row.lastElementChild, count(change.now.impressions));
     const isSelected = keyOf(change) === keyOf(selected);
     row.classList.toggle("selected", isSelected);
