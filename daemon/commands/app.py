@@ -56,7 +56,7 @@ from ..worker import (
 )
 from .following import Following, HistoryCheck, RedisAnswer, Working, waiting_text
 from .process_limits import raise_bound_of_open_files, turn_off_core_dumps
-from .worker_conditions import unreadable_topics, warn_of_unreadable, worker_conditions
+from .worker_conditions import RankWatch, unreadable_topics, warn_of_records, worker_conditions
 
 log = structlog.get_logger(__name__)
 
@@ -88,6 +88,7 @@ class Service:
         """The number of lanes, once Kafka has answered."""
         self.obstacle: Callable[[], str | None] = lambda: "it was not asked yet"
         """What keeps the input topics from being read; None where nothing does."""
+        self.ranks = RankWatch()
         self.redis_answer = RedisAnswer()
         self.history = HistoryCheck(config)
         registry = LayoutRegistry(self.redis, self.namespace.name)
@@ -131,7 +132,8 @@ class Service:
             return [Condition("started", False, waiting_for)]
         brokers = self.config.kafka.bootstrap_servers
         missing = self.history.missing
-        conditions = worker_conditions(self.worker, self.ownership, missing, brokers)
+        ranks = self.ranks.text
+        conditions = worker_conditions(self.worker, self.ownership, missing, brokers, ranks)
         return [*conditions, Condition("layout", True, self.following.says)]
 
     def unreadable(self) -> tuple[tuple[str, ...], str]:
@@ -139,6 +141,12 @@ class Service:
         if self.ownership is None:
             return (), ""
         return unreadable_topics(self.ownership, self.config.kafka.bootstrap_servers)
+
+    def ranks_differ(self) -> str:
+        """What to say of the ranks of feedback, once, when they begin to differ."""
+        owned = {} if self.ownership is None else self.ownership.lanes
+        begins = self.ranks.look([one.claimed.lane for one in owned.values()])
+        return self.ranks.text if begins else ""
 
     def make_worker(
         self,
@@ -243,7 +251,7 @@ async def _run_parts(service: Service, job: Job | None) -> None:
             job(service),
             show_life(namespace, lambda: service.lanes(), keep_ms, stop),
             sweep_lanes(service.store, stop),
-            warn_of_unreadable(service.unreadable, stop),
+            warn_of_records(service.unreadable, service.ranks_differ, stop),
         ]
         if service.schemas is not None:
             parts.append(service.schemas.watch(stop))

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
@@ -10,6 +11,7 @@ import structlog
 from ..backoff import stopped_within
 from ..errors import SchemaNotThere
 from ..exporter import Condition
+from ..lane import Lane
 from ..queries import UNICODE_VERSION
 from ..worker import Ownership, Worker, silence_text, silent_topics, unread_reasons
 
@@ -38,20 +40,61 @@ class Warnings:
         return bool(topics) and self._looks == LOOKS
 
 
-async def warn_of_unreadable(unreadable: Callable[[], Unreadable], stop: asyncio.Event) -> None:
-    """Look until the process is to stop."""
+FEW_RANKS: Final = 100
+LEAST_MISMATCHED: Final = 0.5
+"""From this share of the feedback that joined on, the ranks of a producer are not ours."""
+
+
+class RankWatch:
+    """Says whether feedback states the ranks of its items, from each 100 pieces or more that
+    joined."""
+
+    def __init__(self) -> None:
+        self.text = ""
+        """What readiness says; empty while ranks agree."""
+        self._before = (0, 0)
+
+    def look(self, lanes: Sequence[Lane]) -> bool:
+        """Compare the counts of lanes with those before; returns whether what is said begins."""
+        outcomes = Counter[str]()
+        for lane in lanes:
+            outcomes.update(lane.counts.get("feedback_outcomes", {}))
+        joined, mismatched = outcomes["joined"], outcomes["rank_mismatch"]
+        more, wrong = joined - self._before[0], mismatched - self._before[1]
+        if 0 <= more < FEW_RANKS and wrong >= 0:
+            return False
+        self._before, said = (joined, mismatched), bool(self.text)
+        if more >= FEW_RANKS and wrong >= 0:
+            self.text = _ranks_text(wrong, more) if wrong >= LEAST_MISMATCHED * more else ""
+        return bool(self.text) and not said
+
+
+def _ranks_text(wrong: int, joined: int) -> str:
+    return (
+        f"{wrong:,} of the last {joined:,} pieces of feedback that joined state another rank than"
+        " that of their item: rank_base is not what the producer counts from (relevanced doctor"
+        " tells it), or lists are logged in another order than shown"
+    )
+
+
+async def warn_of_records(
+    unreadable: Callable[[], Unreadable], ranks_differ: Callable[[], str], stop: asyncio.Event
+) -> None:
+    """Look until the process is to stop: at topics without an event, and at stated ranks."""
     warnings = Warnings()
     while not await stopped_within(stop, LOOK_EVERY_S):
+        if words := ranks_differ():
+            log.warning("ranks disagree", reason=words)
         topics, text = unreadable()
         if warnings.due(topics):
             log.warning("topics cannot be read", reason=text)
 
 
 def worker_conditions(
-    worker: Worker, ownership: Ownership, missing: str, brokers: Sequence[str]
+    worker: Worker, ownership: Ownership, missing: str, brokers: Sequence[str], ranks: str
 ) -> list[Condition]:
     """The conditions of a worker that has begun. `missing`: what a lost Redis could not be filled
-    with again."""
+    with again; `ranks`: what is wrong with stated ranks."""
     waiting_for = dict(worker.waiting_for)
     new_ids = waiting_for.pop(SchemaNotThere.TEXT, "")
     unanswered = "; ".join(f"{server}: {why}" for server, why in sorted(waiting_for.items()))
@@ -69,6 +112,7 @@ def worker_conditions(
         Condition("clocks", not ahead, ahead),
         # These are stated, though the process does what it can.
         Condition("events", True, _silence(ownership, brokers)),
+        Condition("ranks", True, ranks),
         Condition("schemas", True, f"{SchemaNotThere.TEXT}: {new_ids}" if new_ids else ""),
         Condition("history", True, missing),
         Condition("queries", True, _other_unicode(ownership)),

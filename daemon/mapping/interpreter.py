@@ -4,7 +4,7 @@ feedback for each item that it is about. Pure.
 
 import json
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 from ..events import (
@@ -36,6 +36,7 @@ from .times import time_ms
 
 _WHOLE: Final = re.compile(r"-?\d{1,18}", re.ASCII)
 JOINED_BY: Final = "|"
+_LAST: Final = 2**63
 
 
 def missing(expression: Expression) -> InvalidField:
@@ -55,16 +56,22 @@ def whole_number(value: object) -> int | None:
 
 
 def rank_of(found: Evaluation, rank: Expression | None, element: object, base: int) -> int | None:
-    """Return the rank of an element, from 1; None where it has none, or one below the base."""
+    """Return the rank that an element states, as `rank_from`; None where it states none."""
     return None if rank is None else rank_from(found.find(rank, element), base)
 
 
 def rank_from(value: object, base: int) -> int | None:
-    """Return the rank, from 1, that a value states from `base`; None where it states none."""
+    """Return the rank that a value states from `base`; None where it states none. One below the
+    base is below 1: no item of a list has it, so that a wrong base is counted `rank_mismatch`."""
     number = whole_number(value)
-    if number is None or number < base:
-        return None
-    return min(number - base + 1, RANK_LIMIT)
+    return None if number is None else min(number - base + 1, RANK_LIMIT)
+
+
+def rank_order(values: Sequence[object]) -> list[int]:
+    """Return the order of elements whose ranks have these values: that of the numbers, whatever
+    the base; those without one last, in their own order."""
+    numbers = [_LAST if (number := whole_number(v)) is None else number for v in values]
+    return sorted(range(len(numbers)), key=numbers.__getitem__)
 
 
 def id_of(found: Evaluation, expressions: Id, value: object) -> str | None:
@@ -223,7 +230,7 @@ def _feedback(
     name = (table.item or table.items or table.time).name
     item = None if value is None else identifier(name, value)
     rank = rank_of(found, table.rank, element, table.rank_base)
-    if item is None and rank is None:
+    if item is None and (rank is None or rank < 1):
         raise InvalidField("no_item", f"{name}: the event is about no item of a list")
     grade = None if table.grade is None else found.find(table.grade, element)
     if grade is not None and table.grade is not None:
@@ -236,7 +243,6 @@ def _feedback(
 
 MOST_LIST_ITEMS: Final = 50_000
 """Most elements of one list."""
-_LAST: Final = 2**63
 
 
 def impression_of(
@@ -284,11 +290,9 @@ def _list_elements(table: ImpressionTable, found: Evaluation, element: object) -
 def _in_rank_order(
     table: ImpressionTable, found: Evaluation, elements: list[object]
 ) -> list[object]:
-    """The elements in the order of their ranks; those without one last, in their own order."""
     if table.rank is None:
         return elements
-    ranks = [rank_of(found, table.rank, one, table.rank_base) or _LAST for one in elements]
-    order = sorted(range(len(elements)), key=ranks.__getitem__)
+    order = rank_order([found.find(table.rank, element) for element in elements])
     return [elements[index] for index in order]
 
 

@@ -223,7 +223,10 @@ NAMES: Final = (*FORMATS, *presets())
 
 
 JOINS: Final = ("id",)
-_RANK_BASE: Final = "The rank that the producers give to the first item: 0 or 1."
+_RANK_BASE: Final = (
+    "The rank that the producers give to the first item, 0 or 1. Lists are sorted by the numbers"
+    " themselves."
+)
 _REASON: Final = "must be 1 to 40 of a-z, 0-9, _"
 
 

@@ -211,12 +211,12 @@ def _elements(
     if ranks == list(in_order):
         return [_encode(ids[start : min(stop, start + depth)]) for start, stop in spans], lengths
     return [
-        _encode(_ordered(ids[start:stop], ranks[start:stop], base)[:depth]) for start, stop in spans
+        _encode(_ordered(ids[start:stop], ranks[start:stop])[:depth]) for start, stop in spans
     ], lengths
 
 
-def _ordered(ids: Sequence[Any], ranks: Sequence[Any], base: int) -> Sequence[Any]:
-    order = by_rank(ranks, base)
+def _ordered(ids: Sequence[Any], ranks: Sequence[Any]) -> Sequence[Any]:
+    order = by_rank(ranks)
     return ids if order is None else [ids[index] for index in order]
 
 

@@ -87,7 +87,7 @@ class CompiledFeedback:
             item = id_text(item)
         if rank is not None:
             rank = rank_from(rank, self.table.rank_base)
-        if item is None and rank is None:
+        if item is None and (rank is None or rank < 1):
             return NO_ITEM
         if grade is not None:
             grade = grade_value("", grade, self.limits.max_grade)

@@ -246,7 +246,7 @@ class CompiledImpressions:
         if type(found) is Raw:
             return identifiers("", _decode(found))[:shown], {}, ()
         if columns.rank is not None and len(found) > 1:
-            order = by_rank(columns.rank(found, record), self.table.rank_base)
+            order = by_rank(columns.rank(found, record))
             if order is not None:
                 found = [found[index] for index in order]
         if len(found) > shown:

@@ -20,7 +20,7 @@ from ...events import (
 from ...schemas import Elements, MemberColumns
 from ..expressions import AUTO, UNITS, Expression, Node, TimeFormat
 from ..getters import Get, Odd, Path, first_true, getter, many_of, part_of, text_argument
-from ..interpreter import rank_from
+from ..interpreter import rank_order
 from ..shapes import (
     ID,
     TEXT,
@@ -43,7 +43,6 @@ from ..times import time_ms
 
 Column: TypeAlias = Callable[[Elements, LogRecord], Sequence[Any]]
 """Reads a value of each element."""
-_LAST: Final = 2**63
 
 
 def listed(node: Node, scope: Scope, attributes: Attributes) -> tuple[Get, list[Scope]]:
@@ -227,14 +226,16 @@ def optional_text(value: Any) -> str | None:
     return None if value is None or value == "" else id_text(value)
 
 
-def by_rank(ranks: Sequence[Any], base: int) -> list[int] | None:
-    """Return the order of elements of these ranks: those without one last. None where it is that
-    in which they stand."""
+def by_rank(ranks: Sequence[Any]) -> list[int] | None:
+    """Return the order of elements of these ranks, as `rank_order`; None where it is that in which
+    they stand."""
     count = len(ranks)
-    if ranks == list(range(base, base + count)) or ranks.count(None) == count:
+    if ranks.count(None) == count:
         return None
-    keys = [rank_from(one, base) or _LAST for one in ranks]
-    return sorted(range(count), key=keys.__getitem__)
+    first = ranks[0]
+    if type(first) is int and ranks == list(range(first, first + count)):
+        return None
+    return rank_order(ranks)
 
 
 _DATE_CHARACTERS: Final = len("2026-11-20")
