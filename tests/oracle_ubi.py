@@ -9,7 +9,7 @@ def as_native(value: Mapping[str, object]) -> Json | str:
     """The native event of a UBI record, or the reason why there is none. An impression event is an
     impression of one item, at its rank."""
     if value.get("action_name") is None:
-        return "missing_field" if value.get("query_id") is None else "no_list"
+        return "no_query_id" if value.get("query_id") is None else "no_list"
     if value.get("query_id") is None:
         return "no_query_id"
     details = inner(value, "event_attributes")

@@ -20,7 +20,7 @@ Members of the latter whose name begins with `experiment` are experiments instea
 that whole name (`"experiment_ranker": "b"`). Objects and arrays elsewhere are ignored.
 
 Valid records without information on a result list are skipped: a query without a list that counts
-(`no_list`), an event about no item of one (`no_item`), an event of no search (`no_query_id`).
+(`no_list`), an event about no item of one (`no_item`), either of no search (`no_query_id`).
 """
 
 import re
@@ -113,7 +113,7 @@ def _read_query(raw: msgspec.Struct, limits: Limits) -> Impression | Trimmed:
     application, query_attributes = getattr(raw, "application"), getattr(raw, "query_attributes")
     members_of_query = raw_members("query_attributes", query_attributes)
     values = plain_values(raw, _QUERY_FIELDS)
-    query_id = identifier("query_id", present(values, "query_id"))
+    query_id = identifier("query_id", _of_search(values))
     if limits.ubi_lists == SHOWN:
         raise InvalidField("no_list", "events.ubi_lists=shown: the list of a query does not count")
     listed = [name for name in _LISTS if values[name] is not None]
@@ -198,9 +198,7 @@ def _scalars(named: Mapping[str, Raw]) -> dict[str, Raw]:
 
 
 def _read_event(action: object, values: Mapping[str, object], limits: Limits) -> Feedback:
-    if values["query_id"] is None:
-        raise InvalidField("no_query_id", "query_id: the event belongs to no search")
-    query_id = identifier("query_id", values["query_id"])
+    query_id = identifier("query_id", _of_search(values))
     details = members("event_attributes", values["event_attributes"])
     item = members("event_attributes.object", details.get("object")).get("object_id")
     ordinal = members("event_attributes.position", details.get("position")).get("ordinal")
@@ -216,6 +214,13 @@ def _read_event(action: object, values: Mapping[str, object], limits: Limits) ->
     if feedback.item is None and (feedback.rank is None or feedback.rank < 1):
         raise InvalidField("no_item", "object_id, ordinal: the event is about no item of a list")
     return feedback
+
+
+def _of_search(values: Mapping[str, object]) -> object:
+    """The id of the search, which pages that are about none leave out, or empty."""
+    if values["query_id"] in (None, ""):
+        raise InvalidField("no_query_id", "query_id: the record belongs to no search")
+    return values["query_id"]
 
 
 def _rank(ordinal: object, rank_base: int) -> int:

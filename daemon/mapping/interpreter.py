@@ -75,11 +75,11 @@ def rank_order(values: Sequence[object]) -> list[int]:
 
 
 def id_of(found: Evaluation, expressions: Id, value: object) -> str | None:
-    """Return an id that may have several parts; None where one of them is null."""
+    """Return an id that may have several parts; None where one of them is null or empty."""
     parts = list[str]()
     for expression in expressions:
         part = found.find(expression, value)
-        if part is None:
+        if part in (None, ""):
             return None
         parts.append(identifier(expression.name, part))
     joined = JOINED_BY.join(parts)
@@ -251,7 +251,7 @@ def impression_of(
     """Return the impression. Raises InvalidField: also with a reason to skip it."""
     impression_id = id_of(found, table.id, element)
     if impression_id is None:
-        raise missing(table.id[0])
+        raise InvalidField("no_query_id", f"{table.id[0].name}: the list belongs to no search")
     shown_at = found.find(table.time, element)
     if shown_at is None:
         raise missing(table.time)

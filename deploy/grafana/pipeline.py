@@ -223,7 +223,8 @@ def _events() -> list[timeseries.Panel]:
         ),
         (
             "Rejected and skipped records",
-            "Records that are not valid events, by reason. tombstone and no_list are legitimate.",
+            "Records that are not valid events, by reason. tombstone, no_list, no_item and"
+            " no_query_id are legitimate.",
             "reason",
             "rejected_events_total",
         ),

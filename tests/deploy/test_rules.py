@@ -10,6 +10,7 @@ import yaml
 
 from deploy.prometheus.runbook import with_patterns
 from relevanced.daemon.changes import NAMES as PATTERN_NAMES, ChangeSettings
+from relevanced.daemon.events import SKIP_REASONS
 from relevanced.daemon.telemetry import FAMILIES
 from tests.services.prometheus_server import required, run
 
@@ -281,3 +282,11 @@ def test_every_pattern_that_a_text_names_is_in_the_table() -> None:
     assert words <= {word for word in named if word in runbook()}
     said = {found for text in texts for found in re.findall(r"[Ll]ooks like ([A-Z]+)", text)}
     assert said <= words
+
+
+def test_no_rule_counts_what_is_only_skipped() -> None:
+    """Nothing is wrong with such records: one list of reasons, for the counter and the rules."""
+    skips = "|".join(SKIP_REASONS)
+    for text in (*queries(), *(str(one) for one in alerts())):
+        for selector in re.findall(r"relevanced_rejected_events_total\{([^}]*)\}", text):
+            assert skips in selector or 'reason="stalls"' in selector, text

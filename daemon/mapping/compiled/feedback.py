@@ -9,7 +9,7 @@ from ..expressions import Expression, FeedbackTable, TimeFormat
 from ..getters import Get, Odd, asks_record, condition, getter, is_true, many_of
 from ..interpreter import MOST_ITEMS, rank_from, scalar_text
 from ..shapes import ID, RANK, SCALAR, TIME, Attributes, Role, Scope, Shape
-from .impressions import NO_ITEM, NO_SEARCH, Outcome, joined_id
+from .impressions import NO_ITEM, NO_SEARCH, Outcome, event_id
 from .lists import (
     Column,
     FieldsRow,
@@ -79,7 +79,7 @@ class CompiledFeedback:
         """The feedback to one item."""
         impression_id = own_id
         if impression_id is None:
-            impression_id = _event_id(parts)
+            impression_id = event_id(parts)
             if impression_id is None:
                 return NO_SEARCH
         kind, time_ms = event
@@ -163,15 +163,6 @@ class KindIs:
         """The same of many instances."""
         kinds, among = many_of(self.get, instances, records), self.among
         return [(kind if type(kind) is str else scalar_text(kind)) in among for kind in kinds]
-
-
-def _event_id(parts: Sequence[Any]) -> str | None:
-    """The id of an event; None where a part of it is null, and none before it is odd."""
-    if None not in parts:
-        return joined_id(parts) if parts else None
-    for part in parts[: list(parts).index(None)]:
-        id_text(part)
-    return None
 
 
 def _kind(table: FeedbackTable, value: Any) -> str | None:

@@ -192,7 +192,10 @@ class CompiledImpressions:
         """Return the impression. Raises Odd, or a ValueError, where the interpreter must read
         it."""
         row, at = self.row.one(instance, record), self.at
-        impression_id, time_ms = joined_id(row[: at.time]), self.ms.of(row[at.time])
+        impression_id = event_id(row[: at.time])
+        if impression_id is None:
+            return NO_SEARCH
+        time_ms = self.ms.of(row[at.time])
         user_id = None if at.user is None else row[at.user]
         if type(user_id) is not str or not user_id:
             user_id = optional_text(user_id)
@@ -333,12 +336,17 @@ def _lists(
     )
 
 
-def joined_id(parts: Sequence[Any]) -> str:
-    """Return an id of its parts, at least one. Raises Odd where one is missing."""
-    if len(parts) == 1:
-        one = parts[0]
-        return one if type(one) is str and one else id_text(one)
-    return id_text(JOINED_BY.join(map(id_text, parts)))
+def event_id(parts: Sequence[Any]) -> str | None:
+    """Return an id of its parts; None without one, and where one is null or empty. Raises Odd where
+    one before that is no id."""
+    texts = list[str]()
+    for part in parts:
+        if part is None or part == "":
+            return None
+        texts.append(id_text(part))
+    if len(texts) > 1:
+        return id_text(JOINED_BY.join(texts))
+    return texts[0] if texts else None
 
 
 def _text_or_none(value: Any) -> str | None:

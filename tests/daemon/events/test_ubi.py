@@ -141,7 +141,7 @@ def test_event_may_name_item_or_rank_alone() -> None:
     [
         ({"query_id": GONE}, "no_query_id"),
         ({"query_id": None}, "no_query_id"),
-        ({"query_id": ""}, "bad_id"),
+        ({"query_id": ""}, "no_query_id"),
         ({"timestamp": None}, "missing_field"),
         ({"action_name": 5}, "wrong_type"),
         ({"event_attributes": None}, "no_item"),
@@ -162,7 +162,8 @@ def test_event_faults_have_their_reasons(changes: dict[str, object], reason: str
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"query_id": GONE, "query_response_hit_ids": GONE}, "missing_field"),
+        ({"query_id": GONE, "query_response_hit_ids": GONE}, "no_query_id"),
+        ({"query_id": ""}, "no_query_id"),
         ({"query_response_hit_ids": "d1"}, "wrong_type"),
         ({"query_response_hit_ids": ["d1", None]}, "wrong_type"),
         ({"query_attributes": "x"}, "wrong_type"),
@@ -218,7 +219,8 @@ def test_queries_are_skipped_where_lists_are_what_was_shown() -> None:
     assert isinstance(verdict, Rejected) and verdict.skipped and verdict.reason == "no_list"
     assert "events.ubi_lists=shown" in verdict.detail
     [verdict] = of_shown(as_bytes(QUERY, query_id=GONE), None)
-    assert isinstance(verdict, Rejected) and verdict.reason == "missing_field"
+    assert isinstance(verdict, Rejected) and verdict.reason == "no_query_id"
+    assert verdict.skipped
 
 
 @pytest.mark.parametrize(

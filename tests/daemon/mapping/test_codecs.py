@@ -52,15 +52,15 @@ def test_protobuf_comes_to_events() -> None:
             user_id="v1",
         )
     ]
-    # Rank 0 is none, as the absent page is under base 1.
+    # A rank that is not set is 0, which no item has.
     clicked = message(1, kind=2)
-    assert mapper.events(protobuf(clicked)) == [Feedback("s-1", NOON_MS, "click", "P1")]
+    assert mapper.events(protobuf(clicked)) == [Feedback("s-1", NOON_MS, "click", "P1", 0)]
     assert mapper.events(protobuf(message(1, kind=2, page=3))) == [
         Feedback("s-1", NOON_MS, "click", "P1", 3)
     ]
     assert mapper.events(protobuf(message(0, kind=0))) == [Skipped("not_mapped")]
-    (refused,) = mapper.events(protobuf(message(1, id="")))
-    assert isinstance(refused, Rejected) and refused.reason == "missing_field"
+    (skipped,) = mapper.events(protobuf(message(1, id="")))
+    assert isinstance(skipped, Skipped) and skipped.reason == "no_query_id"
 
 
 def test_what_was_made_by_a_schema_is_made_anew_where_another_takes_its_id() -> None:

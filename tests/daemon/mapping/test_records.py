@@ -84,7 +84,7 @@ def test_a_list_that_is_null_is_skipped_or_empty() -> None:
 def test_ids_of_several_parts_are_joined() -> None:
     text = OWN.replace('"id"', '["user", "session", "id"]')
     assert impression(text, shown(user="u", session=3)).impression_id == "u|3|q1"
-    assert refusal(text, shown(user="u"))[0] == "missing_field"
+    assert events_of(text, shown(user="u"))[0].reason == "no_query_id"
 
 
 def test_grades_and_teams_stand_at_their_elements() -> None:
@@ -166,6 +166,15 @@ def test_feedback_to_several_items_is_refused_item_by_item() -> None:
     assert [one.reason for one in found if isinstance(one, Rejected)] == ["wrong_type", "no_item"]
 
 
+@pytest.mark.parametrize("id", [None, ""])
+def test_a_list_of_no_search_is_skipped(id: str | None) -> None:
+    detail = "sources[0].impression.id (id): the list belongs to no search"
+    assert events_of(OWN, shown(id=id)) == [Skipped("no_query_id", detail)]
+    parts = OWN.replace('id = "id"', 'id = ["v", "id"]')
+    assert events_of(parts, shown(id=id, v="1"))[0].reason == "no_query_id"
+    assert events_of(parts, shown(id=id, v=[]))[0].reason == "wrong_type"
+
+
 def test_feedback_of_no_search_is_skipped() -> None:
     assert events_of(CLICKS, clicked(id=None)) == [
         Skipped("no_query_id", "sources[0].feedback.id (id): the event belongs to no search")
@@ -197,7 +206,7 @@ def test_a_record_may_be_a_batch_an_array_or_json_in_a_string() -> None:
 
 
 def test_a_bad_element_is_refused_alone() -> None:
-    found = events_of(OWN, [shown(), 3, shown(id=None), shown(id="q2"), {"type": "page"}])
+    found = events_of(OWN, [shown(), 3, shown(at=None), shown(id="q2"), {"type": "page"}])
     assert [type(event) for event in found] == [
         Impression,
         Rejected,
