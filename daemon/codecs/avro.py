@@ -26,7 +26,7 @@ from ..schemas import (
     zigzag_varint,
 )
 from .avro_source import MAIN, AvroSource, TypedSource, Wanted
-from .avro_types import Array, AvroRecord, Weights, avro_type
+from .avro_types import Array, AvroRecord, Union, Weights, avro_type
 from .values import MOST_VALUES, BadBody, TooManyValues, bytes_text, decimal_number, finite
 
 MOST_DEPTH: Final = 64
@@ -135,14 +135,14 @@ class AvroSchema:
         if values > MOST_VALUES:
             raise UnreadableSchema(f"has more than {MOST_VALUES} values in a body of few bytes")
 
-    @property
-    def name(self) -> str | None:
-        """The full name of the record; None for a schema of another type."""
-        return self._type.name if isinstance(self._type, AvroRecord) else None
-
-    def message_name(self, message: Message | None) -> str | None:
-        """The same, whatever a frame says of messages: it says nothing."""
-        return self.name
+    def names(self, message: Message | None) -> Callable[[bytes], str | None]:
+        """Return what tells the full name of the record that a body is, in a union at the top that
+        of its branch; None for another type. A frame says nothing of messages."""
+        if not isinstance(self._type, Union):
+            name = self._type.name if isinstance(self._type, AvroRecord) else None
+            return lambda body: name
+        branches = [t.name if isinstance(t, AvroRecord) else None for t in self._type.branches]
+        return lambda body: branches[zigzag_varint(body, 0)[0]]
 
     def reader(self, message: Message | None, members: Members) -> Callable[[bytes], object]:
         """Return what reads these members of a body."""

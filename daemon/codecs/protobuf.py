@@ -263,6 +263,11 @@ class ProtobufSchema:
             raise InvalidField("bad_framing", f"record: message {shown} is not in its schema")
         return name
 
+    def names(self, message: Message | None) -> Callable[[bytes], str]:
+        """The same for all bodies of a frame."""
+        name = self.message_name(message)
+        return lambda body: name
+
     def reader(self, message: Message | None, members: Members) -> Callable[[bytes], object]:
         """Return what reads these members of a body. Raises InvalidField: bad_framing."""
         name = self.message_name(message)

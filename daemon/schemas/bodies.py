@@ -48,8 +48,9 @@ class Schema(Protocol):
     def codec(self) -> str:
         """How the bodies are written."""
 
-    def message_name(self, message: Message | None) -> str | None:
-        """Return the full name of what a body is. Raises InvalidField: bad_framing."""
+    def names(self, message: Message | None) -> Callable[[bytes], str | None]:
+        """Return what tells the full name of what a body is that was read. Raises InvalidField:
+        bad_framing."""
 
     def reader(self, message: Message | None, members: Members) -> Callable[[bytes], object]:
         """Return what reads these members of a body, as JSON would give them. Both raise
@@ -213,7 +214,7 @@ class Body(NamedTuple):
 
 class _Reader(NamedTuple):
     read: Callable[[bytes], object]
-    message: str | None
+    message: Callable[[bytes], str | None]
 
 
 class Bodies:
@@ -241,7 +242,7 @@ class Bodies:
         if self.framing.codec == JSON:
             return Body(decoded("record", frame.body, _JSON, "wrong_type"))
         reader = self._reader(frame)
-        return Body(reader.read(frame.body), reader.message)
+        return Body(reader.read(frame.body), reader.message(frame.body))
 
     def _reader(self, frame: Frame) -> _Reader:
         # A schema of its own reads all bodies, whatever their frames name.
@@ -249,7 +250,7 @@ class Bodies:
         found = self._readers.get(named)
         if found is None:
             schema, message = self.schema_of(frame), named[1]
-            found = _Reader(schema.reader(message, self._members), schema.message_name(message))
+            found = _Reader(schema.reader(message, self._members), schema.names(message))
             if len(self._readers) >= MOST_READERS:
                 self._readers.clear()
             self._readers[named] = found

@@ -91,8 +91,20 @@ def test_every_cut_of_a_record_is_refused() -> None:
 
 def test_a_record_is_read_whole_with_names_and_enums() -> None:
     schema = avro(TRACK)
-    assert schema.name == schema.message_name(None) == "com.acme.Track"
-    assert schema.reader(None, None)(written(TRACK, track())) == track()
+    body = written(TRACK, track())
+    assert schema.names(None)(body) == "com.acme.Track"
+    assert schema.reader(None, None)(body) == track()
+
+
+def test_a_body_of_a_union_has_the_name_of_its_branch() -> None:
+    fields = [{"name": "id", "type": "string"}]
+    records = [{"type": "record", "name": f"shop.{n}", "fields": fields} for n in ("Shown", "Hit")]
+    name_of = avro(["null", *records]).names(None)
+    assert [name_of(body) for body in (b"\0", b"\2\2a", b"\4\2a")] == [
+        None,
+        "shop.Shown",
+        "shop.Hit",
+    ]
 
 
 @pytest.mark.parametrize(
