@@ -30,7 +30,7 @@ class Comparison:
     mean_difference: float
     """First minus second; NaN without pairs."""
     t: float
-    """Paired t statistic; NaN for fewer than two pairs or where no pair differs."""
+    """Paired t statistic; NaN for fewer than two pairs or where all differ by the same amount."""
     t_test_p: float
     """Two-sided, like the others; NaN where `t` is."""
     sign_test_p: float
@@ -74,18 +74,19 @@ def compare(first: Floats, second: Floats, *, rounds: int = 100_000, seed: int =
 def paired_t_test(differences: Floats) -> tuple[float, float]:
     """Student's paired t and its two-sided p.
 
-    differences (n,) -> (t, p); both NaN for fewer than two pairs, or if all differences are 0.
+    differences (n,) -> (t, p); both NaN for fewer than two pairs, and where all differences are
+    equal but for rounding: their variance says nothing of other queries.
     Source: Student 1908.
 
     >>> t, p = paired_t_test(np.array([1.0, 2.0, 3.0]))
     >>> round(t, 6), round(p, 6)
     (3.464102, 0.07418)
     """
-    if len(differences) < 2 or not differences.any():
+    if len(differences) < 2 or np.ptp(differences) <= _SLACK * float(np.abs(differences).max()):
         return math.nan, math.nan
     error = float(differences.std(ddof=1)) / math.sqrt(len(differences))
     mean = float(differences.mean())
-    t = mean / error if error else math.copysign(math.inf, mean)
+    t = mean / error
     return t, student_t_two_sided(t, len(differences) - 1)
 
 

@@ -81,6 +81,14 @@ def test_equal_runs_have_no_difference() -> None:
     assert (result.sign_test_p, result.randomisation_p) == (1.0, 1.0)
 
 
+def test_a_difference_that_does_not_vary_has_no_t() -> None:
+    first, second = np.array([0.3, 0.5, 0.7, 1.0]), np.array([0.1, 0.3, 0.5, 0.8])
+    for count in (2, 4):
+        result = compare(first[:count], second[:count])
+        assert math.isnan(result.t) and math.isnan(result.t_test_p)
+        assert result.sign_test_p == pytest.approx(2 / 2**count)
+
+
 def test_runs_without_common_queries_have_no_difference() -> None:
     result = compare(np.array([np.nan]), np.array([1.0]))
     assert result.pairs == 0 and math.isnan(result.mean_difference)
