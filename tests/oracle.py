@@ -233,7 +233,7 @@ def decode_impression(value: Mapping[str, object], config: OracleConfig) -> Impr
         attributes=attributes | oracle_queries.derived(config.derive, query, at_ms),
         experiments=experiments,
         grades={identifier(item): grade_value(grade, config) for item, grade in grades},
-        user_id=None if user is None else identifier(user),
+        user_id=None if user in (None, "") else identifier(user),
         teams=teams_of(value.get("teams")),
         dropped=(*dropped, *dropped_too, *bad),
         by_item=by_item_of(value, ids),
@@ -254,7 +254,7 @@ def teams_of(value: object) -> tuple[str | None, ...]:
         return ()
     if not isinstance(value, list):
         raise Rejected("wrong_type")
-    return tuple(None if team is None else identifier(team) for team in value)
+    return tuple(None if team in (None, "") else identifier(team) for team in value)
 
 
 def decode_feedback(value: Mapping[str, object], config: OracleConfig) -> Feedback:
@@ -321,9 +321,11 @@ def grade_value(value: object, config: OracleConfig) -> float:
 
 
 def texts(values: Mapping[str, object]) -> tuple[dict[str, str], list[str]]:
-    """Attributes or experiments as text, and why others are left out; null counts as missing."""
+    """Attributes or experiments as text, and why others are left out; null and "" are missing."""
     result, dropped = {}, []
     for name, value in values.items():
+        if value == "":
+            continue
         parsed = text(value)
         if parsed is None and value is not None:
             dropped.append("bad_value")

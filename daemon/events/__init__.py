@@ -10,6 +10,7 @@ from .attributes import (
     can_be_fields,
     raw_members,
     read_carefully,
+    without_empty,
 )
 from .fields import (
     RANK_LIMIT,
@@ -127,4 +128,5 @@ __all__ = (
     "Trimmed",
     "types",
     "ubi",
+    "without_empty",
 )

@@ -87,7 +87,7 @@ def _members_decoder(names: tuple[str, ...]) -> msgspec.json.Decoder[msgspec.Str
 
 
 def attribute_texts(raws: Mapping[str, msgspec.Raw], dropped: list[str]) -> dict[str, str]:
-    """Return attributes or experiments as text; null reads as missing.
+    """Return attributes or experiments as text; null and an empty text read as missing.
 
     A value that cannot be used is left out, and its reason is added to `dropped`.
     """
@@ -100,7 +100,7 @@ def attribute_texts(raws: Mapping[str, msgspec.Raw], dropped: list[str]) -> dict
                 raise
             dropped.append(error.reason)
             continue
-        if value is None:
+        if value is None or value == "":
             continue
         text = value if isinstance(value, str) else json.dumps(value)
         if too_long(name) or too_long(text):
@@ -108,6 +108,11 @@ def attribute_texts(raws: Mapping[str, msgspec.Raw], dropped: list[str]) -> dict
         else:
             texts[name] = text
     return texts
+
+
+def without_empty(texts: dict[str, str]) -> dict[str, str]:
+    """Return the texts that are not empty."""
+    return texts if all(texts.values()) else {name: text for name, text in texts.items() if text}
 
 
 def query_text(raw: msgspec.Raw, dropped: list[str]) -> str | None:
@@ -186,7 +191,7 @@ def _read_impression(raw: Struct, limits: Limits) -> Impression | Trimmed:
         attributes=attribute_texts(attributes, dropped),
         experiments=attribute_texts(experiments, dropped),
         grades=grade_values("grades", values["grades"], limits.max_grade),
-        user_id=None if user_id is None else identifier("user_id", user_id),
+        user_id=None if user_id in (None, "") else identifier("user_id", user_id),
         teams=team_names("teams", values["teams"])[: max(0, limits.depth)],
         by_item=values["by_item"] is True,
         query=query_text(query, dropped) if limits.queries else None,

@@ -141,12 +141,13 @@ def identifiers(name: str, value: object) -> tuple[str, ...]:
 
 
 def team_names(name: str, value: object) -> tuple[str | None, ...]:
-    """Return whose ranker brought each item: names, None for neither or both."""
+    """Return whose ranker brought each item: names, None (or an empty text) for neither or both."""
     if value is None:
         return ()
     if not isinstance(value, list):
         raise refused("wrong_type", name, value, "must be an array of names")
-    return tuple(None if team is None else identifier(f"{name}[]", team) for team in value)
+    element = f"{name}[]"
+    return tuple(None if team in (None, "") else identifier(element, team) for team in value)
 
 
 def whole_rank(name: str, value: object, least: int = -RANK_LIMIT) -> int:

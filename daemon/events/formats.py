@@ -258,7 +258,7 @@ def _plain_events(found: Sequence[Plain | None]) -> PlainEvents:
                 [one.impression_id for one in shown],
                 [one.items for one in shown],
                 [one.timestamp for one in shown],
-                [one.user_id for one in shown],
+                [one.user_id or None for one in shown],
                 raw=shown,
                 queries=queries,
             )

@@ -24,7 +24,7 @@ import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import astuple
 
-from .attributes import Trimmed, as_fields, can_be_fields, read_carefully
+from .attributes import Trimmed, as_fields, can_be_fields, read_carefully, without_empty
 from .fields import (
     RANK_LIMIT,
     InvalidField,
@@ -73,7 +73,7 @@ class _Impression(Struct, tag_field="type", tag="impression", gc=False):
     attributes: dict[_Text, _Text] | None = None
     experiments: dict[_Text, _Text] | None = None
     grades: dict[_Id, float] | None = None
-    user_id: _AnyId | None = None
+    user_id: _Text | int | None = None
     teams: None = None
     by_item: None = None
 
@@ -182,13 +182,15 @@ def _impression(
         items = items[: max(0, depth - first_rank + 1)]
     if user_id is not None and type(user_id) is not str:
         user_id = identifier("user_id", user_id)
+    elif not user_id:
+        user_id = None
     return Impression(
         impression_id,
         time_ms,
         items,
         first_rank,
         _attributes(wire, names),
-        wire.experiments or {},
+        without_empty(wire.experiments or {}),
         grade_values("grades", grades, max_grade) if grades else {},
         user_id,
         query=query,
@@ -198,11 +200,11 @@ def _impression(
 def _attributes(wire: _Impression, names: _Names) -> dict[str, str]:
     attributes: Any = wire.attributes
     if attributes is None or names is None:
-        return attributes or {}
+        return without_empty(attributes or {})
     texts = astuple(attributes)
-    if None not in texts:
+    if all(texts):
         return dict(zip(names, texts))
-    return {name: text for name, text in zip(names, texts) if text is not None}
+    return {name: text for name, text in zip(names, texts) if text}
 
 
 def _feedback(wire: _Feedback, time_ms: int, max_grade: float) -> Feedback:

@@ -216,7 +216,8 @@ class PlainImpression(msgspec.Struct, tag_field="type", tag="impression", gc=Fal
     attributes: Raw = _NULL
     experiments: Raw = _NULL
     grades: None = None
-    user_id: _Id | None = None
+    user_id: Annotated[str, Meta(max_length=SURELY_SHORT)] | None = None
+    """An empty one is none."""
     teams: None = None
     by_item: None = None
 

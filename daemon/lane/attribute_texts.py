@@ -35,6 +35,7 @@ from ..events import (
     PlainImpression,
     as_fields,
     can_be_fields,
+    without_empty,
 )
 from ..experiments import IMPRESSION, USER, Assignment
 from ..judgements import IndexEntry, Timeline
@@ -351,11 +352,12 @@ class AttributeTexts:
             return NOT_PARSED
         try:
             attributes = self._attributes.decode(impression.attributes)
-            experiments = self._experiments.decode(impression.experiments) or {}
+            experiments = without_empty(self._experiments.decode(impression.experiments) or {})
         except (ValueError, RecursionError):
             return NOT_PARSED
         requested: dict[str, str | None]
-        requested = dict(zip(self._names, () if attributes is None else astuple(attributes)))
+        texts = () if attributes is None else astuple(attributes)
+        requested = {name: text or None for name, text in zip(self._names, texts)}
         return self._ids.setdefault(text, self._add(requested | derived[1], experiments))
 
     def _add(self, requested: Mapping[str, str | None], experiments: Mapping[str, str]) -> int:

@@ -180,9 +180,9 @@ def text_of(value: bytes | None) -> str | None:
 
 
 def header(headers: _Headers, name: str) -> str | None:
-    """Return the first header of this name, in upper or lower case."""
+    """Return the first header of this name, in upper or lower case; None where it is empty."""
     wanted = name.lower()
-    return next((text_of(value) for key, value in headers if key.lower() == wanted), None)
+    return next((text_of(value) or None for key, value in headers if key.lower() == wanted), None)
 
 
 class RecordFunctions(Functions):  # type: ignore[misc]  # the library ships no types
