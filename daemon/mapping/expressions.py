@@ -172,6 +172,11 @@ class Evaluation:
         self._around, self._size = around, size
         self._interpreter = Interpreter(around, size)
 
+    @property
+    def record_ms(self) -> int | None:
+        """The time that the log gave the record; None if it gave none."""
+        return self._around.time_ms
+
     @cached_property
     def beside(self) -> "Evaluation":
         """One whose work adds up apart: of values that must not cost the record anything."""

@@ -119,8 +119,8 @@ class ValueTexts:
         self.dropped: list[str] = []
 
     def add(self, name: str, value: object) -> None:
-        """Take the value of a name; null is none."""
-        if value is None:
+        """Take the value of a name; null and an empty text are none."""
+        if value is None or value == "":
             return
         text = scalar_text(value)
         if text is None:
@@ -174,7 +174,7 @@ def feedback_of(
     stated = found.find(table.time, element)
     if stated is None:
         raise missing(table.time)
-    at_ms = time_ms(stated, table.time.name, written)
+    at_ms = time_ms(stated, table.time.name, written, found.record_ms)
     for one in _elements(table, found, element):
         try:
             yield _feedback(table, found, (element, one), kind, at_ms, limits)
@@ -255,7 +255,7 @@ def impression_of(
     shown_at = found.find(table.time, element)
     if shown_at is None:
         raise missing(table.time)
-    shown_ms = time_ms(shown_at, table.time.name, written)
+    shown_ms = time_ms(shown_at, table.time.name, written, found.record_ms)
     first_rank = _first_rank(table, found, element)
     elements = _in_rank_order(table, found, _list_elements(table, found, element))
     shown = elements[: max(0, limits.depth - first_rank + 1)]

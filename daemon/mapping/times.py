@@ -35,14 +35,18 @@ _RULES: Final = {
 }
 
 
-def time_ms(value: object, name: str, written: TimeFormat) -> int:
-    """Return the milliseconds, floored, of a time that is written in this format. `name` is for
-    messages. Raises InvalidField."""
+def time_ms(value: object, name: str, written: TimeFormat, near_ms: int | None = None) -> int:
+    """Return the milliseconds, floored, of a time that is written in this format. A local time that
+    a change of clocks repeats is that of the two instants which is nearer to `near_ms`, the first
+    without one. `name` is for messages. Raises InvalidField."""
     if written.name == AUTO:
         return _auto_ms(value, name)
     if written.name in UNITS:
         return _unit_ms(value, name, written.name)
-    return _parsed_ms(value, name, written)
+    first_ms, second_ms = instants_ms(value, name, written)
+    if near_ms is None or abs(first_ms - near_ms) <= abs(second_ms - near_ms):
+        return first_ms
+    return second_ms
 
 
 def format_fault(format_text: str) -> str | None:
@@ -108,7 +112,9 @@ def _number(value: object) -> Decimal | None:
     return None
 
 
-def _parsed_ms(value: object, name: str, written: TimeFormat) -> int:
+def instants_ms(value: object, name: str, written: TimeFormat) -> tuple[int, int]:
+    """Return the first and the last instant that a time in a format may be, in ms: mostly the
+    same. Raises InvalidField."""
     rule = f"must be a time in the format {written.name!r}"
     if type(value) is not str or len(value) > _MOST_CHARACTERS:
         raise refused("bad_timestamp", name, value, rule)
@@ -116,11 +122,13 @@ def _parsed_ms(value: object, name: str, written: TimeFormat) -> int:
         moment = datetime.strptime(value, written.name)
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=written.zone)
-        seconds = Decimal(int(moment.replace(microsecond=0).timestamp()))
+        seconds = int(moment.replace(microsecond=0).timestamp())
+        again = int(moment.replace(microsecond=0, fold=1).timestamp())
     except (ValueError, OverflowError) as error:
         raise refused("bad_timestamp", name, value, rule) from error
-    found_ms = int(seconds) * 1000 + moment.microsecond // 1000
-    return _in_range(found_ms, value, name, "auto")
+    found_ms = seconds * 1000 + moment.microsecond // 1000
+    first_ms = _in_range(found_ms, value, name, "auto")
+    return first_ms, first_ms + max(again - seconds, 0) * 1000
 
 
 Place: TypeAlias = tuple[str, ...]

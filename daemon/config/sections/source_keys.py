@@ -284,7 +284,12 @@ class SourceKeys:
         "How times are written: ISO 8601 with a zone or a number of s, ms, µs or ns by its size"
         " (auto), a unit, or a format as of strptime.",
     )
-    time_zone: Zone = setting("UTC", time_zone(), "The time zone of a time format without %z.")
+    time_zone: Zone = setting(
+        "UTC",
+        time_zone(),
+        "The time zone of a time format without %z. Of a time that a change of clocks repeats, that"
+        " nearer to the time of the Kafka record is meant.",
+    )
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ from ..shapes import (
     safe,
     steps_of,
 )
-from ..times import time_ms
+from ..times import instants_ms, time_ms
 
 Column: TypeAlias = Callable[[Elements, LogRecord], Sequence[Any]]
 """Reads a value of each element."""
@@ -311,7 +311,7 @@ def milliseconds(written: TimeFormat) -> Milliseconds:
     if name == AUTO:
         return Milliseconds(written, _auto(written))
     if name not in UNITS:
-        return Milliseconds(written, lambda value: time_ms(value, "", written))
+        return Milliseconds(written, _in_format(written))
     nanoseconds, per_ms = UNITS[name], UNITS["ms"]
     below = MILLISECONDS_BELOW * per_ms // nanoseconds
 
@@ -323,6 +323,16 @@ def milliseconds(written: TimeFormat) -> Milliseconds:
         return time_ms(value, "", written)
 
     return Milliseconds(written, of_unit)
+
+
+def _in_format(written: TimeFormat) -> Callable[[Any], int]:
+    def in_format(value: Any) -> int:
+        first_ms, last_ms = instants_ms(value, "", written)
+        if first_ms < last_ms:
+            raise Odd  # the interpreter knows the time of the record
+        return first_ms
+
+    return in_format
 
 
 def _auto(written: TimeFormat) -> Callable[[Any], int]:

@@ -133,6 +133,12 @@ def test_experiments_have_three_shapes(keys: str, value: dict[str, Any]) -> None
     assert impression(f"{OWN}experiments = {keys}", shown(**value)).experiments == {"ranker": "new"}
 
 
+def test_an_empty_text_is_no_attribute_and_no_variant() -> None:
+    keys = 'attributes = { country = "c", "*" = "rest" }\nexperiments = { ranker = "v" }'
+    found = impression(OWN + keys, shown(c="", rest={"d": "", "e": "x"}, v=""))
+    assert (found.attributes, found.experiments) == ({"e": "x"}, {})
+
+
 def test_the_unit_of_experiments_is_the_user_else_the_visitor() -> None:
     assert impression(OWN + 'visitor = "v"', shown(v="v1")).user_id == "v1"
     assert impression(OWN + 'visitor = "v"\nuser = "u"', shown(v="v1", u=7)).user_id == "7"
@@ -343,3 +349,12 @@ def test_the_time_of_the_log_and_of_the_record_agree_in_every_unit() -> None:
         for value in (AT_MS * factor, str(int(AT_MS * factor))):
             assert impression(text, shown(at=value)).time_ms == AT_MS
     assert impression(OWN, shown(at=AT)).time_ms == AT_MS
+
+
+def test_a_repeated_hour_is_read_by_the_time_of_the_record_compiled_or_not() -> None:
+    text = f'time_format = "%Y-%m-%d %H:%M"\ntime_zone = "Europe/Berlin"\n{OWN}'
+    value, second_ms = json(shown(at="2026-10-25 02:15")), 1792890900000
+    made = mapper_of(text)
+    assert made.compiled is not None
+    (event,) = made.events(value, second_ms + 5000)
+    assert isinstance(event, Impression) and event.time_ms == second_ms

@@ -73,6 +73,23 @@ def test_a_format_without_a_zone_is_in_the_time_zone(
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "near_ms", "expected_ms"),
+    [
+        ("2026-10-25 02:15", None, 1792887300000),
+        ("2026-10-25 02:15", 1792887300000 + 1_799_000, 1792887300000),
+        ("2026-10-25 02:15", 1792887300000 + 1_801_000, 1792890900000),
+        ("2026-10-25 03:15", 0, 1792894500000),
+        ("2026-03-29 02:15", 1774750000000, 1774746900000),
+    ],
+)
+def test_a_repeated_time_is_that_nearer_to_the_record(
+    text: str, near_ms: int | None, expected_ms: int
+) -> None:
+    written = TimeFormat("%Y-%m-%d %H:%M", ZoneInfo("Europe/Berlin"))
+    assert time_ms(text, "at", written, near_ms) == expected_ms
+
+
 @pytest.mark.parametrize("text", ["%H:%M", "hours", "%Q", "%d.%m"])
 def test_a_format_without_a_date_is_none(text: str) -> None:
     assert format_fault(text) is not None
