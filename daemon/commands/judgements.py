@@ -90,8 +90,9 @@ _max_grade = click.option(
 def judgements_command() -> None:
     """Check files of judgements, put them in place, and list what they lack.
 
-    A file is TREC qrels (a query of several words stands in double quotes), CSV with the columns
-    query, docid and rating, or JSON lines of the Search Relevance Workbench.
+    A file is TREC qrels (a query of several words stands in double quotes), CSV by any separator
+    with the columns query, docid and rating, or JSON of the Search Relevance Workbench, Quepid or
+    RRE; each may be compressed with gzip.
     """
 
 

@@ -1,15 +1,17 @@
 """Readers of TREC qrels and CSV, line by line, and which format a file of judgements has. Pure.
 
-A reader takes the lines of a file as bytes and yields what they say; it keeps no line.
+A reader takes the lines of a file as bytes, also compressed by gzip, and yields what they say; it
+keeps no line.
 
-Reader of the judgements of the OpenSearch Search Relevance Workbench, which are JSON.
-
-An object is `{"query": …, "ratings": [{"docId": …, "rating": …}]}`, or a list of judgements as the
-workbench imports and exports it, with such objects under `judgmentRatings`. A file has one object
-on each line, or is one object over many lines.
+Readers of judgements as JSON. A query is `{"query": …, "ratings": [{"docId": …, "rating": …}]}`;
+Quepid has the ratings by item, `{"d7": 2}`. Such queries stand alone, in an array, or in an object
+under `judgmentRatings` (the Search Relevance Workbench, whose API answers with such objects among
+`hits`) or `queries` (Quepid). RRE has groups of queries under `topics`. A file has one value on
+each line, or is one value over many lines.
 """
 
 import re
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Final, TypeAlias
@@ -19,6 +21,7 @@ import msgspec
 from ..events import shown
 from .grades import (
     HIGHEST_GRADE,
+    MOST_LINE_BYTES,
     Fault,
     Found,
     Judgement,
@@ -33,7 +36,7 @@ from .grades import (
 
 MOST_DOCUMENT_CHARACTERS: Final = 64 * 2**20
 """An object over many lines may have so many: it is decoded at once."""
-_OBJECT_RULE: Final = "must be one JSON object"
+_OBJECT_RULE: Final = "must be one JSON object or array"
 _TRUNCATED: Final = "truncated"
 """Stands in the decoder's message where a text ends too early."""
 _BYTE: Final = re.compile(r"\(byte (\d+)\)")
@@ -50,7 +53,9 @@ def read_json(lines: Iterator[Line], file: str) -> Found:
     """
     first, second = next(lines), next(lines, None)
     rest = lines if second is None else chain([second], lines)
-    if _is_cut(first[1]) and (second is None or not second[1].lstrip().startswith("{")):
+    opens = first[1].lstrip().startswith("[") or first[1].rstrip().endswith("[")
+    goes_on = second is None or opens or not second[1].lstrip().startswith("{")
+    if goes_on and _is_cut(first[1]):
         yield from _document(chain([first], rest), file)
         return
     for number, text in chain([first], rest):
@@ -102,16 +107,69 @@ def _placed(found: Iterator[_Rating | str], file: str, line: int) -> Found:
 
 
 def _of_object(value: object) -> Iterator[_Rating | str]:
-    """Each rating of an object, or what breaks a rule."""
-    if not isinstance(value, dict):
+    """Each rating of a value, or what breaks a rule."""
+    if isinstance(value, list) and value:
+        yield from _of_queries(value, "")
+    elif not isinstance(value, dict):
         yield f"{shown(value)}: must be an object"
-    elif "judgmentRatings" not in value:
+    elif isinstance(value.get("hits"), dict):
+        hits = value["hits"].get("hits")
+        for hit in hits if isinstance(hits, list) else ():
+            yield from _of_object(hit.get("_source") if isinstance(hit, dict) else hit)
+    elif "requests" in value:
+        yield (
+            "a request of _rank_eval: the texts of its queries are somewhere in their DSL; write a"
+            " CSV file with the columns query, docid and rating"
+        )
+    elif isinstance(value.get("topics"), list):
+        for topic in value["topics"]:
+            yield from _of_topic(topic)
+    elif name := next((name for name in _LISTS if name in value), None):
+        yield from _of_queries(value[name], name)
+    elif "query" in value or "ratings" in value:
         yield from _of_query(value, "")
-    elif not isinstance(queries := value["judgmentRatings"], list):
-        yield f"judgmentRatings={shown(queries)}: must be an array"
     else:
-        for index, judged in enumerate(queries):
-            yield from _of_query(judged, f"judgmentRatings[{index}].")
+        found = ", ".join(list(value)[:_MOST_NAMES]) or "no member"
+        yield f"an object with {found}: must have query and ratings, or {' or '.join(_LISTS)}"
+
+
+_LISTS: Final = ("judgmentRatings", "queries")
+"""What has the queries of a whole list of judgements."""
+_MOST_NAMES: Final = 8
+_ITEMS: Final = ("docId", "docid", "doc_id", "id", "_id")
+_PLACEHOLDER: Final = "$query"
+
+
+def _of_queries(value: object, path: str) -> Iterator[_Rating | str]:
+    if not isinstance(value, list):
+        yield f"{path}={shown(value)}: must be an array"
+        return
+    for index, judged in enumerate(value):
+        yield from _of_query(judged, f"{path}[{index}].")
+
+
+def _of_topic(value: object) -> Iterator[_Rating | str]:
+    """Each rating of a topic of RRE: documents by grade, or grades by document, of all queries of a
+    group."""
+    groups = value.get("query_groups") if isinstance(value, dict) else None
+    for group in groups if isinstance(groups, list) else (None,):
+        queries = group.get("queries") if isinstance(group, dict) else None
+        documents = group.get("relevant_documents") if isinstance(group, dict) else None
+        if not isinstance(queries, list) or not isinstance(documents, dict):
+            yield f"{shown(group)} of topics: must have query_groups with queries and documents"
+            continue
+        for query in queries:
+            texts = query.get("placeholders") if isinstance(query, dict) else None
+            text = texts.get(_PLACEHOLDER) if isinstance(texts, dict) else None
+            if not isinstance(text, str):
+                yield f"{_PLACEHOLDER}={shown(text)} of a query of topics: must be a string"
+                continue
+            for name, documented in documents.items():
+                if isinstance(documented, list):
+                    yield from ((text, item, name) for item in documented)
+                else:
+                    gain = documented.get("gain") if isinstance(documented, dict) else documented
+                    yield text, name, gain
 
 
 def _of_query(value: object, path: str) -> Iterator[_Rating | str]:
@@ -122,28 +180,39 @@ def _of_query(value: object, path: str) -> Iterator[_Rating | str]:
     query, ratings = value.get("query"), value.get("ratings")
     if not isinstance(query, str):
         yield f"{path}query={shown(query)}: must be a string"
+    elif isinstance(ratings, dict):
+        yield from ((query, item, grade) for item, grade in ratings.items())
     elif not isinstance(ratings, list):
         yield f"{path}ratings={shown(ratings)} of query {shown(query)}: must be an array"
     else:
         for index, rating in enumerate(ratings):
             if isinstance(rating, dict):
-                yield query, rating.get("docId"), rating.get("rating")
+                item = next((rating[name] for name in _ITEMS if name in rating), None)
+                yield query, item, rating.get("rating")
             else:
                 where = f"{path}ratings[{index}]={shown(rating)} of query {shown(query)}"
                 yield f"{where}: must be an object"
 
 
 _COLUMNS: Final = {
-    "query": ("query", "querytext"),
-    "docid": ("docid",),
-    "rating": ("rating",),
+    "query": ("query", "querytext", "searchterm", "keyword", "queryid", "qid"),
+    "docid": ("docid", "documentid", "document", "item", "itemid", "productid", "corpusid", "pid"),
+    "rating": ("rating", "grade", "relevance", "judgment", "judgement", "label", "score", "rel"),
 }
-"""Column of a CSV file → its names in lower case, without blanks and underscores."""
+"""Column of a CSV file → its names in lower case, without blanks, hyphens and underscores."""
+_SEPARATORS: Final = (",", "\t", ";", "|")
+_GZIP: Final = b"\x1f\x8b"
+MOST_UNPACKED_BYTES: Final = 2**30
+"""A compressed file may have so many when it is unpacked."""
+_STEP_BYTES: Final = 2**20
+_MOST_WRONG: Final = 10
+"""After so many lines that are none, with none before them that is, a file is of another format."""
+_FEATURES: Final = re.compile(r"\S+\s+qid:")
 
 
 def read(lines: Iterable[bytes], file: str, max_grade: float = HIGHEST_GRADE) -> Judgements:
     """Read a file of judgements of any format: TREC qrels, CSV with the columns `query`, `docid`
-    and `rating`, or JSON of the Search Relevance Workbench.
+    and `rating`, or JSON.
 
     `lines` have at most `MOST_LINE_BYTES` each; one that is longer may end there. `file` is its
     name in messages. Raises FaultyJudgements with every fault, in the order of the lines.
@@ -156,7 +225,7 @@ def read(lines: Iterable[bytes], file: str, max_grade: float = HIGHEST_GRADE) ->
 
 def _judgements(lines: Iterable[bytes], file: str) -> Found:
     faults: list[Fault] = []
-    found = texts(lines, file, faults)
+    found = texts(_unpacked(iter(lines), file, faults), file, faults)
     first = next(found, None)
     judgements = () if first is None else _reader(first[1])(chain([first], found), file)
     yield from with_faults(iter(judgements), faults)
@@ -164,9 +233,37 @@ def _judgements(lines: Iterable[bytes], file: str) -> Found:
 
 def _reader(first_line: str) -> Callable[[Iterator[Line], str], Found]:
     """The reader of a file that begins with this line."""
-    if first_line.lstrip().startswith("{"):
+    if first_line.lstrip().startswith(("{", "[")):
         return read_json
-    return _csv if _indices(header_of(first_line)) is not None else _qrels
+    return _csv if columns_of(first_line) is not None else _qrels
+
+
+def _unpacked(lines: Iterator[bytes], file: str, faults: list[Fault]) -> Iterator[bytes]:
+    """The lines; those of the content where the file is compressed. What breaks off is a fault."""
+    first = next(lines, b"")
+    if not first.startswith(_GZIP):
+        yield from chain([first], lines)
+        return
+    unpack, rest, size = zlib.decompressobj(wbits=31), b"", 0
+    try:
+        for part in chain([first], lines):
+            while part:
+                rest += (more := unpack.decompress(part, _STEP_BYTES))
+                size, part = size + len(more), unpack.unconsumed_tail
+                if unpack.eof and unpack.unused_data:  # files that were put together
+                    part, unpack = unpack.unused_data, zlib.decompressobj(wbits=31)
+                *whole, rest = rest.split(b"\n")
+                yield from (line + b"\n" for line in whole)
+                if size > MOST_UNPACKED_BYTES or len(rest) > MOST_LINE_BYTES:
+                    rule = f"must have at most {MOST_UNPACKED_BYTES:,} bytes when it is unpacked"
+                    faults.append(Fault(file, 0, rule))
+                    return
+    except zlib.error as error:
+        faults.append(Fault(file, 0, f"is not a complete gzip file: {error}"))
+        return
+    yield rest
+    if not unpack.eof:
+        faults.append(Fault(file, 0, "is not a complete gzip file"))
 
 
 def _qrels(lines: Iterator[Line], file: str) -> Found:
@@ -174,13 +271,29 @@ def _qrels(lines: Iterator[Line], file: str) -> Found:
     where `""` is one quote."""
     rule = "must be 4 fields, query iteration item grade, with a query of several words in quotes"
     or_csv = "; a CSV file begins with the names of its columns, query,docid,rating among them"
+    wrong: list[Fault] | None = []
     for number, text in lines:
         query, rest = _topic(text.strip())
-        if query is None or len(rest) != 3:
-            yield Fault(file, number, f"{shown(text)}: {rule}{or_csv}")
-        else:
+        if wrong == [] and _FEATURES.match(text):
+            reason = f"{shown(text)}: are features to learn from, without the text of a query"
+            yield Fault(file, number, f"{reason}; the query, its item and the grade {rule}")
+            return
+        if query is not None and len(rest) == 3:
+            yield from wrong or ()
+            wrong = None
             yield Judgement(number, query, rest[1], rest[2])
+            continue
+        fault = Fault(file, number, f"{shown(text)}: {rule}{or_csv}")
         or_csv = ""
+        if wrong is None:
+            yield fault
+            continue
+        wrong.append(fault)
+        if len(wrong) == _MOST_WRONG:
+            reason = f"{wrong[0].reason}; the first {_MOST_WRONG} lines are like that"
+            yield Fault(file, wrong[0].line, reason)
+            return
+    yield from wrong or ()
 
 
 def _topic(text: str) -> tuple[str | None, Sequence[str]]:
@@ -197,16 +310,25 @@ def _topic(text: str) -> tuple[str | None, Sequence[str]]:
 
 
 def _csv(lines: Iterator[Line], file: str) -> Found:
-    """CSV with a header, as Quepid exports it; other columns are ignored."""
+    """CSV with a header, as Quepid exports it, by any separator; other columns are ignored."""
     _, header = next(lines)
-    indices = _indices(header_of(header)) or (0, 1, 2)  # the header made this the reader of it
-    for row in rows(lines, file, indices):
+    columns = columns_of(header)
+    assert columns is not None, "the header made this the reader of it"
+    for row in rows(lines, file, columns[1], columns[0]):
         yield row if isinstance(row, Fault) else Judgement(row[0], *row[1])
 
 
+def columns_of(header: str) -> tuple[str, tuple[int, int, int]] | None:
+    """Return (separator, where query, docid and rating are) of the first line of a CSV file; None
+    where it does not name all of them."""
+    for separator in _SEPARATORS:
+        if (indices := _indices(header_of(header, separator))) is not None:
+            return separator, indices
+    return None
+
+
 def _indices(header: Sequence[str]) -> tuple[int, int, int] | None:
-    """Where query, docid and rating are; None where the header does not name all of them."""
-    names = [name.strip().lower().replace(" ", "").replace("_", "") for name in header]
+    names = [re.sub(r"[\s_-]", "", name.lower()) for name in header]
     found = [
         next((names.index(name) for name in spellings if name in names), None)
         for spellings in _COLUMNS.values()

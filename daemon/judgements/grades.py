@@ -27,6 +27,8 @@ MOST_JUDGEMENTS: Final = 3_000_000
 """A file may have so many; each takes about 100 bytes of memory."""
 MOST_FAULTS: Final = 1_000
 """So many faults are kept; the others are counted."""
+FEW_NUMBERS: Final = 3
+"""People search for a number, but not only for so many."""
 HIGHEST_GRADE: Final = 100.0
 """No scale reaches higher: the gain of nDCG is 2^grade."""
 _NUMBER: Final = re.compile(r"[-+]?\d{1,20}(\.\d{0,30})?", re.ASCII)
@@ -91,6 +93,10 @@ class GradeCounts:
     """Pairs of a query and an item with a grade."""
     unrated: int
     """Pairs without a rating."""
+    unrated_queries: int = 0
+    """Queries of which the file has no item."""
+    only_numbers: bool = False
+    """Whether each query is a number, as ids of queries are."""
 
     def __str__(self) -> str:
         parts = [
@@ -99,6 +105,11 @@ class GradeCounts:
         ]
         if self.unrated:
             parts.append(counted(self.unrated, "pair", "pairs") + " without a rating")
+        if self.unrated_queries:
+            queries = counted(self.unrated_queries, "query", "queries")
+            parts.append(f"{queries} without an item")
+        if self.only_numbers:
+            parts.append("every query is a number (searches are found by their texts, not by ids)")
         return ", ".join(parts)
 
 
@@ -120,12 +131,15 @@ class Judgements:
     gain. Every query has at least one item."""
     unrated: int = 0
     """Pairs of the file without a rating."""
+    unrated_queries: int = 0
+    """Queries of which the file has no item."""
 
     @property
     def counts(self) -> GradeCounts:
         """How much it judges."""
         pairs = sum(len(items) for items in self.by_query.values())
-        return GradeCounts(len(self.by_query), pairs, self.unrated)
+        numbers = len(self.by_query) >= FEW_NUMBERS and all(map(str.isdecimal, self.by_query))
+        return GradeCounts(len(self.by_query), pairs, self.unrated, self.unrated_queries, numbers)
 
 
 def collect(
@@ -138,41 +152,54 @@ def collect(
     """
     by_query: dict[str, dict[str, float]] = {}
     faults: list[Fault] = []
-    count = unrated = more = 0
+    added, without_item, more = Counter[str](), set[str](), 0
     for found in judgements:
         fault = found if isinstance(found, Fault) else None
         if isinstance(found, Judgement):
             try:
-                is_rated = _add(by_query, found, max_grade)
+                added[_add(by_query, without_item, found, max_grade)] += 1
             except ValueError as error:
                 fault = Fault(file, found.line, str(error))
-            else:
-                count, unrated = count + is_rated, unrated + (not is_rated)
         if fault is not None and len(faults) < MOST_FAULTS:
             faults.append(fault)
         elif fault is not None:
             more += 1
-        if count > MOST_JUDGEMENTS:
+        if added[_RATED] > MOST_JUDGEMENTS:
             rule = f"has more than {MOST_JUDGEMENTS:,} judgements, the most that a file may have"
             raise FaultyJudgements([*faults, Fault(file, 0, rule)], more)
-    if not faults and not count:
+    if not faults and not added[_RATED]:
         faults.append(Fault(file, 0, "contains no judgement"))
     if faults:
         raise FaultyJudgements(faults, more)
-    return Judgements(by_query, unrated)
+    return Judgements(by_query, added[_UNRATED], len(without_item.difference(by_query)))
 
 
-def _add(by_query: dict[str, dict[str, float]], judgement: Judgement, max_grade: float) -> bool:
-    """Whether the judgement has a grade. Raises ValueError."""
+_RATED: Final = "rated"
+_UNRATED: Final = "unrated"
+_WITHOUT_ITEM: Final = "without_item"
+
+
+def _add(
+    by_query: dict[str, dict[str, float]],
+    without_item: set[str],
+    judgement: Judgement,
+    max_grade: float,
+) -> str:
+    """Add the judgement, and say what it is. Without item and grade it names a query of which tools
+    say that nobody has rated it yet. Raises ValueError."""
     key = key_of(judgement.query)
     if not key:
         raise ValueError(f"query={shown(judgement.query)}: must not be empty")
+    is_rated = judgement.grade is not None and judgement.grade != ""
+    if judgement.item == "" and not is_rated:
+        without_item.add(key)
+        return _WITHOUT_ITEM
     try:
         item = identifier("item", judgement.item)
     except InvalidField as error:
         raise ValueError(f"{error.detail}, of query {shown(key)}") from None
-    if judgement.grade is None or judgement.grade == "":
-        return False
+    if not is_rated:
+        return _UNRATED
     grade = _number(judgement.grade)
     rule = None
     if grade is None:
@@ -184,7 +211,7 @@ def _add(by_query: dict[str, dict[str, float]], judgement: Judgement, max_grade:
     if rule is not None:
         where = f"item {shown(item)} of query {shown(key)}"
         raise ValueError(f"grade={shown(judgement.grade)} of {where}: {rule}")
-    return True
+    return _RATED
 
 
 def _number(value: object) -> float | None:
@@ -221,18 +248,20 @@ def texts(lines: Iterable[bytes], file: str, faults: list[Fault]) -> Iterator[Li
             yield number, text
 
 
-def header_of(line: str) -> Sequence[str]:
+def header_of(line: str, separator: str = ",") -> Sequence[str]:
     """The names of the columns in the first line of a CSV file; none where it is no CSV."""
     try:
-        return next(csv.reader([line], strict=True))
+        return next(csv.reader([line], strict=True, delimiter=separator))
     except csv.Error:
         return ()
 
 
-def rows(lines: Iterator[Line], file: str, indices: Sequence[int]) -> Iterator[Row | Fault]:
+def rows(
+    lines: Iterator[Line], file: str, indices: Sequence[int], separator: str = ","
+) -> Iterator[Row | Fault]:
     """The fields at these indices of every row that follows the header."""
     numbers: list[int] = []
-    found = csv.reader(_remembered(lines, numbers), strict=True)
+    found = csv.reader(_remembered(lines, numbers), strict=True, delimiter=separator)
     last = max(indices)
     while True:
         numbers.clear()

@@ -13,6 +13,7 @@ from typing import Final, Literal, TypeAlias
 
 from relevanced.metrics import Metric, parse, several
 
+from ...judgements import formats, grades
 from ...recompute.files import without_mark
 
 Qrels: TypeAlias = dict[str, dict[str, int]]
@@ -67,23 +68,40 @@ class RunFile:
 
 
 def parse_qrels(data: bytes, file: str) -> Qrels:
-    """Parse lines `query iteration item grade`. Raises TrecError.
+    """Parse lines `query iteration item grade`, or those of a file that begins with the names of
+    its columns, as BEIR's `query-id corpus-id score`. A grade is a whole number, also as 2.0.
+    Raises TrecError.
 
     >>> parse_qrels(b"301 0 d7 1\\n301 0 d9 -1\\n", "q")
     {'301': {'d7': 1, 'd9': -1}}
     """
     qrels: Qrels = {}
+    _, header = next(_numbered(_decompressed(data, file)), (0, b""))
+    columns = formats.columns_of(header.decode(errors="replace"))
 
     def parse_words(words: list[str]) -> None:
         if len(words) != 4:
             raise ValueError(f"{len(words)} fields: must be 4, query iteration item grade")
-        query, _, item, grade = words
+        add(words[0], words[2], words[3])
+
+    def parse_row(row: list[str]) -> None:
+        assert columns is not None
+        if len(row) <= max(columns[1]):
+            raise ValueError(f"{len(row)} fields: must have those that the first line names")
+        query, item, grade = (row[index].strip() for index in columns[1])
+        if item or grade:  # a query alone is one that nobody has rated
+            add(query, item, grade)
+
+    def add(query: str, item: str, grade: str) -> None:
         judged = qrels.setdefault(query, {})
         if item in judged:
             raise ValueError(f"item {_short(item)} of query {_short(query)} is judged twice")
         judged[item] = _grade(grade)
 
-    _parse_lines(data, file, parse_words)
+    if columns is None:
+        _parse_lines(data, file, parse_words)
+    else:
+        _parse_lines(data, file, parse_row, columns[0])
     return qrels
 
 
@@ -131,17 +149,25 @@ def apparent_kind(data: bytes) -> Literal["judgements", "results"] | None:
     return "results" if counts == {6} else None
 
 
-def _parse_lines(data: bytes, file: str, parse_words: Callable[[list[str]], None]) -> None:
-    """Call `parse_words` with the words of every line that is not blank.
+def _parse_lines(
+    data: bytes, file: str, parse_words: Callable[[list[str]], None], separator: str | None = None
+) -> None:
+    """Call `parse_words` with the words of every line that is not blank; with a separator, with the
+    fields of every line after the first.
 
     A ValueError of it becomes a fault of that line. Raises TrecError with all faults.
     """
     faults: list[LineFault] = []
     any_line = False
     for line_number, line in _numbered(_decompressed(data, file)):
-        any_line = True
+        is_header, any_line = separator is not None and not any_line, True
+        if is_header:
+            continue
         try:
-            parse_words(line.decode().split())
+            text = line.decode()
+            parse_words(
+                text.split() if separator is None else list(grades.header_of(text, separator))
+            )
         except UnicodeDecodeError:
             faults.append(LineFault(file, line_number, "must be UTF-8 text"))
         except ValueError as error:
@@ -171,7 +197,7 @@ def _numbered(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 def _grade(text: str) -> int:
     try:
-        return int(text)
+        return int(text.removesuffix(".0"))
     except ValueError:
         raise ValueError(f"grade={_short(text)}: must be a whole number") from None
 

@@ -1,5 +1,6 @@
 """Files of judgements: three formats, one table of grades, and every fault by line and value."""
 
+import gzip
 import json
 from pathlib import Path
 from typing import Final
@@ -50,6 +51,61 @@ def test_marks_blank_lines_and_line_ends_do_not_matter(text: str) -> None:
     assert parsed(windows).by_query == GRADES
 
 
+QUEPID: Final = (
+    '{"queries": [{"query": "red shoes", "ratings": {"d7": 2}},'
+    ' {"query": "shoes", "ratings": {"d7": "1", "d9": -1.0}}]}'
+)
+RATED: Final = [json.loads(line) for line in WORKBENCH.splitlines()]
+HITS: Final = {"took": 1, "hits": {"hits": [{"_source": {"judgmentRatings": RATED}}]}}
+RRE: Final = {
+    "topics": [
+        {
+            "query_groups": [
+                {
+                    "queries": [{"placeholders": {"$query": "red shoes"}}],
+                    "relevant_documents": {"2": ["d7"]},
+                },
+                {
+                    "queries": [{"placeholders": {"$query": "shoes"}}],
+                    "relevant_documents": {"d7": {"gain": 1}, "d9": {"gain": -1}},
+                },
+            ]
+        }
+    ]
+}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(CSV.replace(",", separator) for separator in "\t;|"),
+        CSV.replace("query,docid,rating", "Query-ID,corpus_id,score"),
+        CSV.replace("query,docid,rating", "Search Term,Product Id,Grade"),
+        QUEPID,
+        *(json.dumps(value, indent=indent) for value in (RATED, HITS, RRE) for indent in (None, 1)),
+    ],
+)
+def test_shapes_in_which_people_have_judgements(text: str) -> None:
+    assert parsed(text).by_query == GRADES
+    packed = gzip.compress(text[:20].encode()) + gzip.compress(text[20:].encode())
+    assert parsed(packed).by_query == GRADES
+
+
+def test_queries_that_nobody_has_rated_are_counted() -> None:
+    found = parsed("query,docid,rating\nshoes,d7,1\nboots,,\nBoots,,\nshoes,,\n")
+    assert str(found.counts) == "1 query, 1 judgement, 1 query without an item"
+
+
+def test_ids_instead_of_texts_are_said() -> None:
+    assert "every query is a number" in str(parsed("1 0 a 1\n2 0 a 1\n3 0 a 1\n").counts)
+    assert "number" not in str(parsed("1 0 a 1\n2 0 a 1\nlego 0 a 1\n").counts)
+
+
+def test_a_file_of_another_format_has_one_fault() -> None:
+    assert len(faults("a b\n" * 2000)) == len(faults("2 qid:1 1:0.5\n" * 2000)) == 1
+    assert len(faults("a 0 d7 1\n" + "a b\n" * 20)) == 20
+
+
 def test_keys_are_those_of_the_traffic() -> None:
     text = '"  Red \tSHOES" 0 d7 2\n"ＲＥＤ shoes" 0 d8 1\n'
     assert parsed(text).by_query == {key_of("red shoes"): {"d7": 2.0, "d8": 1.0}}
@@ -87,7 +143,17 @@ def test_whole_list_of_the_workbench(indent: int | None) -> None:
     ("text", "fault"),
     [
         ("shoes 0 d7\n", "f:1: 'shoes 0 d7': must be 4 fields"),
-        ("query;docid;rating\na;d7;1\n", "; a CSV file begins with the names of its columns"),
+        ("query;docid;grades\na;d7;1\n", "; a CSV file begins with the names of its columns"),
+        ("a b\n" * 10, "in quotes; a CSV file begins with the names of its columns, query,docid"),
+        ("2 qid:1 1:0.5 2:0.1 # d7\n" * 5, "are features to learn from, without the text of a"),
+        (
+            '{"requests": [{"id": "a", "request": {}}]}',
+            "f:1: a request of _rank_eval: the texts of",
+        ),
+        ('{"name": "n", "x": 1}', "f:1: an object with name, x: must have query and ratings, or"),
+        ('[{"query": "a"}, 7]', "f:1: [0].ratings=null of query 'a': must be an array"),
+        ('{"topics": [{}]}', "f:1: null of topics: must have query_groups"),
+        (gzip.compress(CSV.encode())[:-9], "f: is not a complete gzip file"),
         ("a 0 d7 1\nred shoes 0 d7 1\n", "f:2: 'red shoes 0 d7 1': must be 4 fields"),
         ('"red shoes 0 d7 1\n', "f:1: '\"red shoes 0 d7 1': must be 4 fields"),
         ("a 0 d7 good\n", "f:1: grade='good' of item 'd7' of query 'a': must be a number"),
@@ -117,7 +183,7 @@ def test_whole_list_of_the_workbench(indent: int | None) -> None:
         ('{"judgmentRatings": [1]}\n', "f:1: judgmentRatings[0]=1: must be an object with query"),
         ('{"query": "a", "ratings": []}\n[]\n', "f:2: an array: must be an object"),
         ('{"query": "\\ud800", "ratings": []}\n', "f:1: "),
-        ("[" * 100_000, "must be 4 fields"),
+        ("[" * 100_000, "must be one JSON object or array"),
         ('{\n"query": "a",\n"ratings": [{]\n}\n', "f:3: '\"ratings\": [{]': must be one JSON"),
         ('{\n"query": "a",\n', 'f:2: \'"query": "a",\': must be one JSON object'),
         ('\n{\n"judgmentRatings": [{"query": 1}]\n}\n', "f:2: judgmentRatings[0].query=1: must"),

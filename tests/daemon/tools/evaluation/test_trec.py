@@ -20,6 +20,19 @@ def test_judgements_keep_the_order_of_the_file() -> None:
     assert parse_qrels(QRELS, "q") == {"301": {"d1": 1, "d2": -1}, "302": {"d1": 3}}
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "query-id\tcorpus-id\tscore\n301\td1\t1\n301\td2\t-1\n302\td1\t3.0\n",
+        "rating,query,docid\r\n1,301,d1\r\n-1,301,d2\r\n3,302,d1\r\n,303,\r\n",
+    ],
+)
+def test_judgements_with_the_names_of_their_columns(text: str) -> None:
+    assert parse_qrels(text.encode(), "q") == parse_qrels(QRELS, "q")
+    with pytest.raises(TrecError, match="1 fields: must have those that the first line names"):
+        parse_qrels(text.encode() + b"304\n", "q")
+
+
 def test_words_after_the_tag_are_ignored() -> None:
     run = parse_run(RUN, "r")
     assert run.tag == "bm25"
