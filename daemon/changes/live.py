@@ -1,10 +1,11 @@
 """Whether a score that fell is back in what has not settled yet. Pure.
 
 Feedback that has not arrived can only raise some scores, such as Success: their level over
-impressions that still wait for it is a lower bound. Where that already is as far from the fall as
-no chance explains, the score is back, however late the rest arrives.
+impressions that still wait for it is a lower bound. Where that is as far from the fall as no
+chance explains, and not low against before, the score is back, however late the rest arrives.
 """
 
+from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
@@ -12,8 +13,8 @@ import numpy as np
 from relevanced.metrics import Floats, Integers
 
 from .incidents import LiveRise, MeasuredChange
-from .recovery import ERRORS, LEAST_SCORED
-from .timeline import LOW_Z, from_the_top, variance
+from .recovery import ERRORS, LEAST_SCORED, STANDS_Z
+from .timeline import LEAST_LOSS, LOW_Z, from_the_top, variance
 
 RAISED: Final = ("Success", "RR", "P", "ERR", "R")
 """Families that further feedback can only raise."""
@@ -38,18 +39,32 @@ def live_rise(
     the fall and since.
     """
     before, low = levels
-    if before.mean is None or low.mean is None or not len(starts):
+    if before.mean is None or low.mean is None:
         return None
-    scored, sums, squares = (from_the_top(columns[::-1])[:0:-1]).T
-    enough = scored >= LEAST_SCORED
-    count = np.maximum(scored, 1.0)
-    means = sums / count
-    spread = np.maximum(variance(scored, sums, squares), np.finfo(np.float64).tiny)
-    errors = np.sqrt(design_effect * spread / count + (low.stderr or 0.0) ** 2)
-    z = np.where(enough, (means - low.mean) / errors, -np.inf)
-    nearer = means - ERRORS * errors > (low.mean + before.mean) / 2
-    z = np.where(nearer & (z > LOW_Z), z, -np.inf)
-    at = int(np.argmax(z))
-    if not np.isfinite(z[at]):
-        return None
-    return LiveRise(int(starts[at]), float(means[at]), settled_ms)
+    best, found = LOW_Z, None
+    for newest in _left_out(len(starts)):
+        until = len(starts) - newest
+        scored, sums, squares = from_the_top(columns[:until][::-1])[:0:-1].T
+        count = np.maximum(scored, 1.0)
+        means = sums / count
+        spread = np.maximum(variance(scored, sums, squares), np.finfo(np.float64).tiny)
+        own = design_effect * spread / count
+        errors = np.sqrt(own + (low.stderr or 0.0) ** 2)
+        lost, doubt = before.mean - means, np.sqrt(own + (before.stderr or 0.0) ** 2)
+        stands = (lost < -STANDS_Z * doubt) | (lost < LEAST_LOSS * abs(before.mean))
+        nearer = means - ERRORS * errors > (low.mean + before.mean) / 2
+        is_back = (scored >= LEAST_SCORED) & stands & nearer
+        z = np.where(is_back, (means - low.mean) / errors, -np.inf)
+        at = int(np.argmax(z))
+        if z[at] > best:
+            best, found = float(z[at]), LiveRise(int(starts[at]), float(means[at]), settled_ms)
+    return found
+
+
+def _left_out(panes: int) -> Iterator[int]:
+    """How many of the newest panes are left out, for which most feedback may be missing: none, 1,
+    2, 4 and so on."""
+    newest = 0
+    while newest < panes:
+        yield newest
+        newest = max(2 * newest, 1)

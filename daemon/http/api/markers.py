@@ -233,7 +233,9 @@ State: TypeAlias = Literal["open", "planned", "recovered", "standing", "supersed
 Tone: TypeAlias = Literal["worse", "good", ""]
 
 
-Situation: TypeAlias = Literal["open", "planned", "partly", "repaired", "standing", "good", "first"]
+Situation: TypeAlias = Literal[
+    "silent", "open", "planned", "partly", "repaired", "standing", "good", "first"
+]
 
 
 class NamedMarker(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -248,8 +250,9 @@ class HeadlineParts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What the headline is made of: each place tells it in words and a time zone of its own."""
 
     state: Situation
-    """`partly`: better, not as good as before yet; `repaired`: back to normal within the last 6 h,
-    and nothing else is open; `first`: there is nothing to compare with yet."""
+    """`silent`: searches or feedback have stopped since the onset; `partly`: better, not as good as
+    before yet; `repaired`: back to normal within the last 6 h, and nothing else is open; `first`:
+    there is nothing to compare with yet."""
     metric: str | None
     """What `before` and `now` are means of: the share of searches that find a click, where that
     fell too, else the metric that tells the change; null where none is told."""
@@ -277,6 +280,10 @@ class HeadlineParts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """With what that was compared."""
     watching_since: str | None
     """Begin of what is looked at for changes."""
+    stopped: Literal["searches", "feedback"] | None = None
+    """What does not come any more."""
+    usual_per_hour: float | None = None
+    """How many of these come in an hour like this one."""
 
 
 class Headline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -2,7 +2,9 @@
 
 from typing import Final, Literal, cast
 
-from ...changes import HOUR_MS, FallOnset, Marker, Moved, Pattern, Story
+import msgspec
+
+from ...changes import HOUR_MS, FallOnset, Marker, Moved, Pattern, Silence, Story
 from ...events import timestamp_text
 from .markers import HeadlineParts, LooksLike, NamedMarker, Onset, Situation
 
@@ -78,6 +80,18 @@ def parts_of_quiet(
         smallest_drop=smallest_drop,
         lane=cast(Literal["hour", "day", "weeks"] | None, lane),
         watching_since=None if begin_ms is None else timestamp_text(round(begin_ms)),
+    )
+
+
+def parts_of_silence(silence: Silence) -> HeadlineParts:
+    """What is told where searches or feedback have stopped."""
+    at = timestamp_text(silence.since_ms)
+    return msgspec.structs.replace(
+        parts_of_quiet(None),
+        state="silent",
+        onset=Onset(at, at, at, "panes"),
+        stopped=silence.stream,
+        usual_per_hour=silence.usual_per_hour,
     )
 
 

@@ -19,6 +19,7 @@ from ...changes import (
     MeasuredChange,
     Moved,
     Series,
+    Silence,
     Story,
     beside,
     incidents,
@@ -51,6 +52,7 @@ from .parts import (
     onset_of,
     parts_of_change,
     parts_of_quiet,
+    parts_of_silence,
     situation,
 )
 
@@ -106,6 +108,8 @@ def headline(reading: Reading) -> Headline:
     as_of_ms, markers = reading.snapshot.as_of_ms, reading.markers
     judged = reading.clicks.changes
     found = incidents_of(reading)
+    if as_of_ms is not None and reading.silences:
+        return _silent(reading.silences[0], found, reading, as_of_ms)
     if as_of_ms is not None and found.open:
         return _worst(found.open, reading, as_of_ms)
     least, lane = (None, None) if judged.end_ms is None else _best(judged)
@@ -120,6 +124,13 @@ def headline(reading: Reading) -> Headline:
     if found.closed and is_recent(found.closed[0].story, as_of_ms):
         parts = _parts(found.closed[0].story, reading, as_of_ms)
     return Headline("good", sentences.good(least, lane), detail, None, parts)
+
+
+def _silent(silence: Silence, found: Incidents, reading: Reading, as_of_ms: int) -> Headline:
+    """Above all else: what the scores said of the time before is beside it."""
+    last = [_sentence(each.story, as_of_ms, reading.markers) for each in found.open[:1]]
+    text = sentences.silent(silence, as_of_ms)
+    return Headline("worse", text, " ".join(last), None, parts_of_silence(silence))
 
 
 def _parts(story: Story, reading: Reading, as_of_ms: int) -> HeadlineParts:

@@ -76,6 +76,7 @@ function also(others, now) {
   return `, and ${isEverywhere(one) ? "everywhere" : `in ${named(one.segments ?? [one.segment])}`} ${when(one.onset, now)}`;
 }
 
+const perHour = (usual) => (usual < 1 ? usual.toFixed(1) : Math.round(Number(usual.toPrecision(2))).toLocaleString("en"));
 const began = ({ onset }) => onset.at ?? onset.latest;
 
 const STATES = {
@@ -108,6 +109,12 @@ const STATES = {
     title: GOOD[parts.lane],
     line: levels(metric, level, null),
     cause: `Up to ${clock(settled, now)}. A fall of ${percent(parts.smallest_drop)} would have been noticed.`,
+  }),
+  silent: ({ parts, now }) => ({
+    tone: "worse",
+    title: `No ${parts.stopped} since ${clock(parts.onset.at, now)}`,
+    line: `${ago(parts.onset.at, now)}. ${perHour(parts.usual_per_hour)} an hour are usual.`,
+    cause: parts.stopped === "searches" ? "Look at the producers of searches, and at the topic." : "Scores say nothing since then. Look at what collects clicks.",
   }),
   first: ({ parts, now, level, metric, isCalled }) => ({
     tone: "wait",

@@ -6,6 +6,7 @@ import pytest
 
 from relevanced.daemon.changes import HOUR_MS, Silence, silence, text as sentences
 from relevanced.daemon.exporter import Publisher
+from relevanced.daemon.http import changes
 from tests.daemon.exporter.two_countries import MINUTE_MS, NOW_MS, PLAN, Site
 
 IMPRESSIONS, WITH_FEEDBACK, ITEMS = 0, 1, 3
@@ -82,3 +83,19 @@ def test_the_sentence_says_what_is_usual() -> None:
     rare = Silence("feedback", NOW_MS - HOUR_MS, 0.52)
     text = "No feedback since 11:00; 0.5 an hour are usual. Scores say nothing since then."
     assert sentences.silent(rare, NOW_MS) == text
+
+
+def test_the_headline_says_it_above_all_else_and_takes_it_back() -> None:
+    stopped_ms, again_ms = NOW_MS - 40 * MINUTE_MS, NOW_MS - 20 * MINUTE_MS
+    site = Stopping(stopped_ms - 5 * HOUR_MS, "searches", stopped_ms, again_ms)
+    publisher, told = Publisher(PLAN), {}
+    for minutes in (-1, 15, 25, 40, 60):
+        now_ms = stopped_ms + minutes * MINUTE_MS
+        published = publisher.publish([site.lane(now_ms)], now_ms, with_series=False)
+        assert published.reading is not None
+        told[minutes] = changes(published.reading, "5m", "settled", {}).headline
+    assert [each.tone for each in told.values()] == ["good", "worse", "good", "good", "good"]
+    assert told[15].text.startswith("No searches since 11:2")
+    parts = told[15].parts
+    assert parts is not None and (parts.state, parts.stopped) == ("silent", "searches")
+    assert parts.usual_per_hour == pytest.approx(7200, rel=0.1)
