@@ -113,7 +113,6 @@ LONG = "é" * 129
         (shown(items=["a"] * 12 + [""]), "bad_id"),
         (shown(items=[True]), "wrong_type"),
         (shown(items=[1.5]), "wrong_type"),
-        (shown(user_id=""), "bad_id"),
         (shown(grades={"": 1}), "bad_id"),
         (shown(first_rank=0), "bad_rank"),
         (reacted(rank=0), "bad_rank"),
@@ -444,7 +443,7 @@ def test_grade_of_0_is_still_feedback() -> None:
         (12, "12"),
         (2.5, "2.5"),
         (None, "(none)"),
-        ("", ""),
+        ("", "(none)"),
     ],
 )
 def test_segment_is_the_escaped_value(value: object, segment: str) -> None:

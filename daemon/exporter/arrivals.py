@@ -12,7 +12,7 @@ import numpy as np
 
 from ..changes import LEAST_SILENCE_MS, MINUTE_MS, USUAL_DELAYS, Silence, Stream, silence
 from ..panes import HOUR_MS, pane_start
-from ..views import WHOLE, HourHistory, kept_from
+from ..views import WHOLE, HourHistory
 from .measures import MeasureScores
 
 COLUMNS: Final[tuple[tuple[Stream, str], ...]] = (
@@ -74,15 +74,16 @@ class Arrivals:
 
 def _last_pane(scores: MeasureScores, window: int, column: int) -> int | None:
     """The end of the last pane of the window that has any; None where none has that is kept."""
-    now_ms, timing = scores.snapshot.as_of_ms or 0, scores.plan.timing
-    pane_ms = timing.windows[window].pane_ms
-    first_ms = pane_start(kept_from(scores.views, scores.plan, window) + pane_ms - 1, pane_ms)
-    for start in reversed(range(first_ms, now_ms, pane_ms)):
-        pages = (lane.panes.get((window, start), {}).get(0) for lane in scores.views)
+    pane_ms = scores.plan.timing.windows[window].pane_ms
+    starts = (
+        start
+        for lane in scores.views
+        for (of, start), pages in lane.panes.items()
         # The whole is the first segment of each lane.
-        if any(rows is not None and rows[0, column] for rows in pages):
-            return start + pane_ms
-    return None
+        if of == window and 0 in pages and pages[0][0, column]
+    )
+    last = max(starts, default=None)
+    return None if last is None else last + pane_ms
 
 
 def _last_hour(history: HourHistory, column: int) -> int | None:

@@ -1,6 +1,8 @@
 """What has stopped is said after some minutes, by what is usual; and no longer once it comes
 again."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -99,3 +101,11 @@ def test_the_headline_says_it_above_all_else_and_takes_it_back() -> None:
     parts = told[15].parts
     assert parts is not None and (parts.state, parts.stopped) == ("silent", "searches")
     assert parts.usual_per_hour == pytest.approx(7200, rel=0.1)
+
+
+def test_a_lane_that_was_last_heard_of_years_ago_costs_no_more() -> None:
+    site, years_ms = Site(NOW_MS - 5 * HOUR_MS, NOW_MS * 2, 0.0), 3 * 365 * 24 * HOUR_MS
+    view = replace(site.lane(NOW_MS), idle_ms=NOW_MS + years_ms)
+    published = Publisher(PLAN).publish([view], NOW_MS + years_ms, with_series=False)
+    assert published.reading is not None
+    assert [each.stream for each in published.reading.silences] == ["searches"]

@@ -121,7 +121,8 @@ def test_check_lists_the_faults_of_all_files(directory: Path, source: Path) -> N
 
 
 def test_only_so_many_faults_are_shown(source: Path) -> None:
-    source.write_text("shoes 0 d7\n" * 2_000)
+    good = [f"q{line} 0 d7 1" for line in range(20)]
+    source.write_text("\n".join([*good, *(f"q{line} 0 d7 x{line}" for line in range(2_000))]))
     lines = call("check", source).stderr.splitlines()
     assert len(lines) == 101 and lines[-1] == "and 1,900 more"
 
