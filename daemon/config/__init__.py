@@ -4,6 +4,7 @@ starts nothing.
 
 from ..errors import ConfigError
 from . import loading
+from .connection_rules import split_address
 from .fingerprint import (
     describe,
     describe_rows,
@@ -108,6 +109,7 @@ __all__ = (
     "slow_expressions",
     "source_keys",
     "sources",
+    "split_address",
     "Start",
     "tables_without_users",
     "under_layout",

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import fields
 from typing import Any, Final, TypeAlias
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from .sections.sections import GLUE, RegistrySection
 from .settings import SETTINGS, Config
@@ -90,6 +90,18 @@ def _redis_url(config: Config) -> Iterator[ConfigFault]:
             )
 
 
+def split_address(url: str) -> tuple[SplitResult, str]:
+    """(the parts of a URL of Redis beside its hosts, its credentials and hosts). Raises ValueError.
+
+    `urlsplit` of newer Pythons takes several hosts, one of them an IPv6 address, for a bad one.
+    """
+    scheme, separator, rest = url.partition("://")
+    if not separator:
+        return urlsplit(url), ""
+    netloc = re.split("[/?#]", rest, maxsplit=1)[0]
+    return urlsplit(f"{scheme}://host{rest[len(netloc):]}"), netloc
+
+
 def _redis_address(config: Config) -> Iterator[ConfigFault]:
     """An address that is not host:port, often for an unescaped `/`, `?` or `#` in a password.
 
@@ -98,13 +110,13 @@ def _redis_address(config: Config) -> Iterator[ConfigFault]:
     """
     rule = "is not a URL with host:port: write special characters of a password as %2F, %40 …"
     try:
-        parts = urlsplit(config.redis.url.reveal())
-        hosts = parts.netloc.rpartition("@")[2].split(",")
+        parts, netloc = split_address(config.redis.url.reveal())
+        hosts = netloc.rpartition("@")[2].split(",")
         ports = [urlsplit(f"//{host}").port for host in hosts]
     except ValueError:
         yield ConfigFault("redis.url", None, rule)
         return
-    at_after_host = "@" not in parts.netloc and "@" in f"{parts.path}{parts.query}{parts.fragment}"
+    at_after_host = "@" not in netloc and "@" in f"{parts.path}{parts.query}{parts.fragment}"
     if at_after_host or 0 in ports:
         yield ConfigFault("redis.url", None, rule)
 
@@ -115,7 +127,7 @@ def _redis_database(config: Config) -> Iterator[ConfigFault]:
     The fault does not show the value: without its host, a URL has the password here.
     """
     try:
-        parts = urlsplit(config.redis.url.reveal())
+        parts, _ = split_address(config.redis.url.reveal())
     except ValueError:
         return  # what `_redis_address` reports
     databases = [value for name, value in parse_qsl(parts.query) if name == "db"]

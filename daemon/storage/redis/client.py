@@ -8,7 +8,7 @@ The keys of all lanes of a namespace, found by a scan of all keys of the servers
 import re
 from collections.abc import Awaitable, Iterator, Sequence
 from typing import Any, Final, TypeAlias, TypeVar
-from urllib.parse import parse_qsl, quote, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit
 
 from redis.asyncio import Redis
 from redis.asyncio.cluster import RedisCluster
@@ -18,7 +18,7 @@ from redis.asyncio.sentinel import Sentinel, SentinelConnectionPool
 from redis.backoff import NoBackoff
 from redis.exceptions import ReadOnlyError, RedisClusterException, RedisError
 
-from ...config import PLAIN_OPTIONS, SECRET_OPTIONS
+from ...config import PLAIN_OPTIONS, SECRET_OPTIONS, split_address
 from ...errors import Unavailable
 
 Client: TypeAlias = "Redis | RedisCluster"
@@ -47,7 +47,7 @@ def connect(url: str, password: str | None = None) -> Client:
     of redis-py, ten by default, are off: it would send a command again after a lost reply (one INCR
     then counted twice), and only the caller knows whether that is safe.
     """
-    parts = urlsplit(url)
+    parts, hosts = split_address(url)
     if parts.scheme not in SCHEMES:
         raise ValueError(
             f"redis.url={parts.scheme}://…: the scheme must be one of {', '.join(SCHEMES)}"
@@ -67,7 +67,7 @@ def connect(url: str, password: str | None = None) -> Client:
     if password is not None:
         options["password"] = password
     if parts.scheme == "redis+sentinel":
-        return _by_sentinel(url, options)
+        return _by_sentinel(parts, hosts, options)
     plain = url.replace("+cluster", "", 1)
     if parts.scheme.endswith("+cluster"):
         # Otherwise each MOVED makes the client read the whole layout and close connections in use.
@@ -75,9 +75,8 @@ def connect(url: str, password: str | None = None) -> Client:
     return Redis.from_url(plain, **options)
 
 
-def _by_sentinel(url: str, options: dict[str, Any]) -> Redis:
-    parts = urlsplit(url)
-    credentials, at, hosts = parts.netloc.rpartition("@")
+def _by_sentinel(parts: SplitResult, netloc: str, options: dict[str, Any]) -> Redis:
+    credentials, at, hosts = netloc.rpartition("@")
     sentinels = [_host_and_port(host) for host in hosts.split(",")]
     service = unquote(parts.path.strip("/")) or "mymaster"
     own = parse_url(f"redis://{credentials}{at}{quote(service, safe='')}/?{parts.query}")

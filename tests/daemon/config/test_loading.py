@@ -23,6 +23,7 @@ from relevanced.daemon.config import (
     read,
     relaying_keys,
     restarting_keys,
+    split_address,
     under_layout,
 )
 from relevanced.daemon.events import Limits
@@ -585,3 +586,11 @@ def test_an_experiment_counts_anew_where_its_metrics_mean_something_else() -> No
     weights = '\n[propensities.tables.web]\nversion = "1"\nranks = [1.0, {}]\n'
     digests = [digest(weights.format(second), "IPS-P@5") for second in (0.5, 0.4, 0.5)]
     assert digests[0] == digests[2] != digests[1]
+
+
+def test_sentinels_may_have_ipv6_addresses() -> None:
+    url = "redis+sentinel://u:p@a:1,[::1]:3,[::2]/main?db=2"
+    parts, netloc = split_address(url)
+    assert (parts.scheme, netloc) == ("redis+sentinel", "u:p@a:1,[::1]:3,[::2]")
+    assert (parts.path, parts.query) == ("/main", "db=2")
+    assert split_address("redis")[0].scheme == ""
