@@ -31,6 +31,8 @@ from .levels import Loss, level, loss, within
 from .recovery import before_from
 from .timeline import HOUR_MS, LEAST_LOSS, ScoreTimeline
 
+LATELY_MS: Final = 48 * HOUR_MS
+"""What ended longer ago decides about nothing that is open, whatever their intervals say."""
 DEPTH_MS: Final = 24 * HOUR_MS
 """How deep a score fell is measured over so long at most."""
 
@@ -126,9 +128,12 @@ def followed(
 
 def kept_together(falls: Sequence[Fall], levels: Levels) -> Followed:
     """The falls, over where the fault that they are of is over for them."""
-    known = [fall for fall in falls if fall.series in levels.index]
-    unknown = [fall for fall in falls if fall.series not in levels.index]
-    kept, faults = list(unknown), [_parted(together) for together in _together(unknown)]
+    since_ms = levels.look.end_ms - LATELY_MS
+    apart = [
+        f for f in falls if f.series not in levels.index or (f.ended_ms or since_ms) < since_ms
+    ]
+    kept, faults = list(apart), [_parted(together) for together in _together(apart)]
+    known = [fall for fall in falls if fall not in apart]
     for together in _adopted(_together(known), levels):
         settled, fault = _settled(together, levels)
         kept += settled
@@ -159,18 +164,18 @@ def _without_past(
     for call in calls:
         at_ms, own = call.onset.likely, last.get(call.series)
         ends = [end for begin, end in over if begin <= at_ms <= end]
-        is_open = own is not None and own.recovered_ms is None
-        if is_open or call.series not in levels.index:
+        own_ended_ms = -np.inf if own is None else own.recovered_ms
+        if own_ended_ms is None or call.series not in levels.index:
             news.append(call)
-        elif own is not None and end_ms - (own.recovered_ms or 0.0) < REOPENS_MS:
-            behind_ms = max(at_ms, own.recovered_ms or 0.0)
-            doubtful.append((call, own, behind_ms + AT_ONCE_MS * (at_ms < behind_ms)))
+        elif own is not None and end_ms - own_ended_ms < REOPENS_MS:
+            from_ms = at_ms if at_ms > own_ended_ms else own_ended_ms + AT_ONCE_MS
+            doubtful.append((call, own, from_ms))
         elif ends:
             doubtful.append((call, call, max(ends) + AT_ONCE_MS))
         else:
             news.append(call)
-    against, from_ms = [each for _, each, _ in doubtful], [since for *_, since in doubtful]
-    are_low = levels.are_low(against, from_ms)
+    against, starts_ms = [each for _, each, _ in doubtful], [since for *_, since in doubtful]
+    are_low = levels.are_low(against, starts_ms)
     return news + [call for (call, *_), is_low in zip(doubtful, are_low, strict=True) if is_low]
 
 

@@ -98,10 +98,10 @@ class Story:
     @property
     def identity(self) -> str:
         """The same while the change is open."""
-        renamed = None if self.name is None else self.name.first
-        grouping, segment = renamed or self.fall.series[:2]
+        first = (self.fall.first_ms, *self.fall.series[:2])
+        first_ms, grouping, segment = first if self.name is None else self.name.first
         kind = "c" if self.fall.graded is None else "j"
-        return f"{kind}-{self.fall.first_ms // 1000}-{grouping}-{segment}"
+        return f"{kind}-{first_ms // 1000}-{grouping}-{segment}"
 
 
 APART_MS: Final = HOUR_MS

@@ -70,8 +70,9 @@ class FaultName:
     metric: str
     since_ms: int = 0
     """End of what had settled when it was told so first."""
-    first: tuple[str, str] | None = None
-    """Grouping and segment of its first name; None while it has that."""
+    first: tuple[int, str, str] = (0, "", "")
+    """(onset as first named in ms, grouping, segment) of its first name: they identify it."""
+    renamed: bool = False
     rival: "FaultName | None" = None
     """The name that it would get now, and since when; None where it is this one."""
 

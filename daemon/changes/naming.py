@@ -17,17 +17,18 @@ def held_name(
     name: FaultName | None, best: FaultName, falls: Iterable[Fall], end_ms: int
 ) -> FaultName:
     """The name that a fault is told under now: that of the last look, unless nothing of the falls
-    has it any more, or `best` has been better for long enough."""
+    has it any more, or `best` has been better for long enough. `best` has the identity of a fault
+    that has no name yet."""
     if name is None:
         return replace(best, since_ms=end_ms)
-    again = replace(best, since_ms=end_ms, first=name.first or (name.grouping, name.segments[0]))
+    again = replace(best, since_ms=end_ms, first=name.first, renamed=True)
     if not _is_of(name, falls):
         return again
     if name.is_same(best):
         return name if name.rival is None else replace(name, rival=None)
     if name.rival is None or not name.rival.is_same(best):
         return replace(name, rival=replace(best, since_ms=end_ms))
-    has_to_lead_ms = LED_MS if name.first is None else STAYS_MS
+    has_to_lead_ms = STAYS_MS if name.renamed else LED_MS
     return again if end_ms - name.rival.since_ms >= has_to_lead_ms else name
 
 

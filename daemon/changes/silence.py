@@ -10,8 +10,8 @@ LEAST_SILENCE_MS: Final = 5 * MINUTE_MS
 """Nothing shorter is silence."""
 USUAL_GAPS: Final = 20.0
 """Nor is what lasts less than so many times the usual time between two."""
-USUAL_DELAYS: Final = 3.0
-"""Nor, of feedback, less than so many times the usual time until the newest searches have some."""
+USUAL_DELAYS: Final = 2.0
+"""Nor what lasts less than so many times as long ago as the newest usually was."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ def silence(
     stream: Stream, since_ms: int, now_ms: int, usual_per_hour: float, delay_ms: float = 0.0
 ) -> Silence | None:
     """Whether nothing since then is news, where so many an hour are usual at this hour. `delay_ms`:
-    how long ago, usually, the newest searches with feedback were."""
+    how long ago the newest usually was."""
     if usual_per_hour <= 0:
         return None
     gap_ms = HOUR_MS / usual_per_hour

@@ -148,7 +148,10 @@ class _Fault:
         )
         of_metric = [fall for fall in self.falls if fall.series[2] == metric]
         explanation = patterns.explained(self._groupings(metric))
-        return FaultName(*self._named(of_metric, explanation), metric), explanation
+        grouping, segments = self._named(of_metric, explanation)
+        first_ms = min(self.falls, key=lambda each: each.called_ms).first_ms
+        name = FaultName(grouping, segments, metric, first=(first_ms, grouping, segments[0]))
+        return name, explanation
 
     def _carried(self, name: FaultName) -> Explanation | None:
         """How much of the fall of the whole the named segments carry."""

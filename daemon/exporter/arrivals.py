@@ -1,7 +1,8 @@
 """Whether searches or feedback have stopped, snapshot after snapshot.
 
-Pure apart from what it keeps: how long ago the newest searches with feedback usually were. In the
-first hour after a start that is not known, and feedback has as long as the attribution window.
+Pure apart from what it keeps: how long ago the newest of each usually was, as feedback comes late
+and some producers send in batches. In the first hour after a start that is not known, and the
+attribution window counts.
 """
 
 from collections import deque
@@ -24,15 +25,16 @@ BACK_HOURS: Final = (*(week * WEEK_HOURS for week in (1, 2, 3)), *(day * 24 for 
 """What is usual is the mean of these hours where they are known, else that of the last whole hour
 before."""
 REMEMBERED: Final = 60
-"""Looks, a minute apart, whose delays are known."""
+"""So many minutes in which something came are remembered."""
+KNOWN_AFTER: Final = 3
+"""What is usual is known from so many of them on, after an hour."""
 
 
 class Arrivals:
     """What has come, as of each snapshot."""
 
     def __init__(self) -> None:
-        self._delays: deque[tuple[int, int]] = deque(maxlen=REMEMBERED)
-        """(minute, how long before it the newest searches with feedback were)."""
+        self._waits = {stream: _Waits() for stream, _ in COLUMNS}
 
     def of(self, scores: MeasureScores, history: HourHistory) -> tuple[Silence, ...]:
         """What has stopped; feedback only while searches come. Raises Damaged."""
@@ -53,23 +55,40 @@ class Arrivals:
             if since_ms is None:
                 continue
             since_ms = min(since_ms, now_ms)
-            delay_ms = 0 if stream == "searches" else self._delay(now_ms, since_ms, scores)
+            delay_ms = self._waits[stream].usual_ms(now_ms, since_ms)
             if now_ms - since_ms < LEAST_SILENCE_MS:
                 continue
             usual = _usual(history, now_ms, since_ms, column)
+            if delay_ms is None:
+                delay_ms = plan.timing.attribution_ms / USUAL_DELAYS
             found = None if usual is None else silence(stream, since_ms, now_ms, usual, delay_ms)
             if found is not None:
                 yield found
 
-    def _delay(self, now_ms: int, since_ms: int, scores: MeasureScores) -> int:
-        """How long ago the newest searches with feedback usually were, by the last hour of it."""
-        minute, delay_ms = pane_start(now_ms, MINUTE_MS), now_ms - since_ms
-        is_known = len(self._delays) == REMEMBERED
-        usual_ms = float(np.median([each for _, each in self._delays])) if is_known else None
-        is_usual = usual_ms is None or delay_ms < max(USUAL_DELAYS * usual_ms, LEAST_SILENCE_MS)
-        if is_usual and (not self._delays or self._delays[-1][0] != minute):
-            self._delays.append((minute, delay_ms))
-        return scores.plan.timing.attribution_ms if usual_ms is None else round(usual_ms)
+
+class _Waits:
+    """How long ago the newest was, each time before the next came."""
+
+    def __init__(self) -> None:
+        self._began_ms: int | None = None
+        self._last = (0, 0)
+        """(instant of the last look, since when nothing had come)."""
+        self._of_minutes: deque[tuple[int, int]] = deque(maxlen=REMEMBERED)
+        """(minute, longest wait that ended in it)."""
+
+    def usual_ms(self, now_ms: int, since_ms: int) -> float | None:
+        """The usual wait; None while less than an hour is known."""
+        (looked_ms, before_ms), self._last = self._last, (now_ms, since_ms)
+        if self._began_ms is None:
+            self._began_ms = now_ms
+        elif since_ms > before_ms:
+            minute, waited_ms = pane_start(now_ms, MINUTE_MS), looked_ms - before_ms
+            if self._of_minutes and self._of_minutes[-1][0] == minute:
+                waited_ms = max(waited_ms, self._of_minutes.pop()[1])
+            self._of_minutes.append((minute, waited_ms))
+        if now_ms - self._began_ms < HOUR_MS or len(self._of_minutes) < KNOWN_AFTER:
+            return None
+        return float(np.median([waited_ms for _, waited_ms in self._of_minutes]))
 
 
 def _last_pane(scores: MeasureScores, window: int, column: int) -> int | None:

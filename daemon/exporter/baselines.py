@@ -15,15 +15,7 @@ import numpy as np
 
 from relevanced.metrics import Booleans, Floats
 
-from ..changes import (
-    HOUR_MS,
-    MINUTE_MS,
-    Called,
-    ChangeSettings,
-    MadeOf,
-    WeekSides,
-    weeks,
-)
+from ..changes import HOUR_MS, MINUTE_MS, Called, ChangeSettings, MadeOf, WeekSides, weeks
 from ..panes import Window, pane_start
 from ..plan import Plan
 from ..views import (

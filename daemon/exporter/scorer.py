@@ -63,6 +63,8 @@ NOTHING: Final = ScoreTimeline(
 
 LIVE_FROM_MS: Final = 30 * MINUTE_MS
 """A score may have been back for so long before what is called back has settled."""
+LIVE_PANES: Final = 1_000
+"""At most so many panes are read of a change."""
 
 
 def no_bins() -> JudgedBins | None:
@@ -184,17 +186,21 @@ class Scorer:
         if self.measure.is_graded or not is_shown or not can_tell(metric):
             return story
         assert scores.until_ms is not None and scores.snapshot.as_of_ms is not None
-        pane_ms = scores.plan.timing.base_ms
-        first_ms = max(
-            scores.until_ms - LIVE_FROM_MS,
-            kept_from(scores.views, scores.plan, 0),
-            round(story.fall.low_since_ms),
+        as_of_ms, windows = scores.snapshot.as_of_ms, scores.plan.timing.windows
+        from_ms = max(scores.until_ms - LIVE_FROM_MS, round(story.fall.low_since_ms))
+        # Where feedback has days, the finest panes are too many.
+        few = (
+            w for w, span in enumerate(windows) if (as_of_ms - from_ms) / span.pane_ms < LIVE_PANES
         )
-        until_ms = pane_start(scores.snapshot.as_of_ms, pane_ms)
+        window = next(few, len(windows) - 1)
+        pane_ms = windows[window].pane_ms
+        first_ms = max(from_ms, kept_from(scores.views, scores.plan, window))
+        until_ms = pane_start(as_of_ms, pane_ms)
         starts = np.arange(pane_start(first_ms + pane_ms - 1, pane_ms), until_ms, pane_ms)
+        starts = starts[-LIVE_PANES:]
         at = names.index(metric)
         column, unit = scores.plan.metric_column(at), scores.plan.metrics[at].unit
-        rows = scores.panes(0, starts.tolist(), (grouping, segment))[:, column : column + 3]
+        rows = scores.panes(window, starts.tolist(), (grouping, segment))[:, column : column + 3]
         levels = story.own.before, story.own.now
         columns = rows / np.array([1, unit, unit])
         return replace(

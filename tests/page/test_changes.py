@@ -196,6 +196,13 @@ STATES: Final[dict[str, tuple[dict[str, Any], str, str, str]]] = {
         "Search in DE is back to normal since 11:54",
         "It was much worse from 11:34 on, for 20 min.",
     ),
+    "silent": (
+        QUIET
+        | {"state": "silent", "onset": ONSET, "stopped": "searches", "usual_per_hour": 3104.2},
+        "worse",
+        "No searches since 11:34",
+        "26 min ago. 3,100 an hour are usual.",
+    ),
     "good": (QUIET, "good", AS_GOOD, ""),
     "first": (
         QUIET | {"state": "first", "lane": None, "watching_since": "2026-11-20T11:10:00Z"},

@@ -6,13 +6,13 @@ import msgspec
 
 from ...changes import HOUR_MS, FallOnset, Marker, Moved, Pattern, Silence, Story
 from ...events import timestamp_text
+from ...plan import ALL
 from .markers import HeadlineParts, LooksLike, NamedMarker, Onset, Situation
 
 RECENT_MS: Final = 6 * HOUR_MS
 """So long the headline tells of a change that is over, while nothing is worse."""
 CLICK_FAMILY: Final = "Success"
 """Its mean is the share of searches that find a click: what anybody understands."""
-ALL: Final = "all"
 
 
 def onset_of(onset: FallOnset) -> Onset:

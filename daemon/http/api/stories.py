@@ -143,7 +143,7 @@ def _parts(story: Story, reading: Reading, as_of_ms: int) -> HeadlineParts:
 def _worst(news: Sequence[Incident], reading: Reading, as_of_ms: int) -> Headline:
     markers = reading.markers
     plans = {incident.identity: plan_of(incident.story, markers, as_of_ms) for incident in news}
-    incident = min(news, key=lambda each: plans[each.identity] is not None)
+    incident = min(news, key=lambda each: (plans[each.identity] is not None, _is_back(each)))
     tone: Tone = "worse" if plans[incident.identity] is None else ""
     more, parts = len(news) - 1, [sentences.detail(incident.story)]
     if incident.beside is not None:
@@ -155,6 +155,11 @@ def _worst(news: Sequence[Incident], reading: Reading, as_of_ms: int) -> Headlin
     text = _sentence(incident.story, as_of_ms, markers)
     told = _parts(incident.story, reading, as_of_ms)
     return Headline(tone, text, " ".join(filter(None, parts)), incident.identity, told)
+
+
+def _is_back(incident: Incident) -> bool:
+    """Whether live traffic says that it is over: it must not hide one that is not."""
+    return incident.story.live is not None
 
 
 def open_changes(

@@ -76,7 +76,8 @@ def parse_qrels(data: bytes, file: str) -> Qrels:
     {'301': {'d7': 1, 'd9': -1}}
     """
     qrels: Qrels = {}
-    _, header = next(_numbered(_decompressed(data, file)), (0, b""))
+    data = _decompressed(data, file)
+    _, header = next(_numbered(data), (0, b""))
     columns = formats.columns_of(header.decode(errors="replace"))
 
     def parse_words(words: list[str]) -> None:

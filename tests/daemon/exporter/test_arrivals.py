@@ -109,3 +109,18 @@ def test_a_lane_that_was_last_heard_of_years_ago_costs_no_more() -> None:
     published = Publisher(PLAN).publish([view], NOW_MS + years_ms, with_series=False)
     assert published.reading is not None
     assert [each.stream for each in published.reading.silences] == ["searches"]
+
+
+def test_producers_that_send_every_quarter_of_an_hour_are_not_silent_in_between() -> None:
+    """In the first hour that is not known; then a stop is said when two batches are missing."""
+    begin_ms, quarter_ms = NOW_MS - 4 * HOUR_MS, 15 * MINUTE_MS
+    site, publisher, told = Site(begin_ms - 2 * HOUR_MS, NOW_MS * 2, 0.0), Publisher(PLAN), {}
+    stops_ms = NOW_MS - HOUR_MS
+    for now_ms in range(begin_ms, NOW_MS, MINUTE_MS):
+        sent_ms = min(now_ms, stops_ms) // quarter_ms * quarter_ms
+        view = replace(site.lane(sent_ms), idle_ms=now_ms)
+        reading = publisher.publish([view], now_ms, with_series=False).reading
+        assert reading is not None
+        told[(now_ms - stops_ms) // MINUTE_MS] = bool(reading.silences)
+    assert not any(said for minute, said in told.items() if -115 < minute < 16)
+    assert all(said for minute, said in told.items() if minute > 30)
