@@ -46,6 +46,8 @@ class FallGroup:
     left is not known yet."""
     over: tuple[Fall, ...] = ()
     """Those that are over, of segments that no open one is of; none while the deepest is open."""
+    back: frozenset[Series] = frozenset()
+    """What has recovered of the fault: it names nothing that is open."""
 
     @property
     def name(self) -> FaultName | None:
@@ -239,11 +241,12 @@ def _settled(together: Sequence[Fall], levels: Levels) -> tuple[list[Fall], Fall
         over = tuple(fall for fall in falls if fall.ended_ms is not None)
         if not still:
             return falls, FallGroup((), over)
+        back = frozenset(f.series for f in over) - {f.series for f in still}
         carrier_ms = _carrier_ended(rest, FallGroup(still, over).name, levels, ended_ms)
         if carrier_ms is None:
             named = {fall.series[:2] for fall in still}
             others = (fall for fall in over if fall.series[:2] not in named)
-            return falls, FallGroup(still, tuple(others) if ended_ms > -np.inf else ())
+            return falls, FallGroup(still, tuple(others) if ended_ms > -np.inf else (), back)
         ended_ms = carrier_ms
         if ended_ms + AT_ONCE_MS >= end_ms:
             return falls, FallGroup((), over)

@@ -49,7 +49,7 @@ class Scene:
 
     def stories(self, faults: Iterable[FallGroup]) -> tuple[Story, ...]:
         """What is open of the faults, the largest first."""
-        found = [self._story(fault.open, fault.name) for fault in faults if fault.open]
+        found = [self._story(fault.open, fault.name, fault.back) for fault in faults if fault.open]
         return tuple(sorted(found, key=lambda story: story.z or 0.0))
 
     def ended(self, faults: Iterable[FallGroup], since_ms: float) -> tuple[Story, ...]:
@@ -62,14 +62,19 @@ class Scene:
         found = [self._story(falls, name) for falls, name in over if falls]
         return tuple(sorted(found, key=lambda story: -(story.fall.ended_ms or 0.0)))
 
-    def _story(self, together: Sequence[Fall], name: FaultName | None) -> Story:
+    def _story(
+        self,
+        together: Sequence[Fall],
+        name: FaultName | None,
+        back: frozenset[Series] = frozenset(),
+    ) -> Story:
         known = [fall for fall in together if fall.series in self.index]
         if not known:
             unknown, fall = MeasuredChange(None, None, 0), together[0]
             own = Moved(fall.series, unknown, unknown, 0.0, (0, 0))
             return Story(fall, fall.series[1:2], own, False, None, fall.lanes, fall.called_ms)
         since = min(known, key=lambda fall: fall.onset.width).onset.likely
-        return _Fault(self, known, since).story(name)
+        return _Fault(self, known, since, back).story(name)
 
 
 def named(falls: Sequence[Fall], stories: Iterable[Story]) -> tuple[Fall, ...]:
@@ -86,8 +91,10 @@ def named(falls: Sequence[Fall], stories: Iterable[Story]) -> tuple[Fall, ...]:
 class _Fault:
     """Falls of one time, all series compared across it."""
 
-    def __init__(self, scene: Scene, falls: Sequence[Fall], since_ms: float) -> None:
-        self.scene, self.look, self.falls = scene, scene.look, falls
+    def __init__(
+        self, scene: Scene, falls: Sequence[Fall], since_ms: float, back: frozenset[Series]
+    ) -> None:
+        self.scene, self.look, self.falls, self.back = scene, scene.look, falls, back
         ends = [fall.ended_ms for fall in falls if fall.ended_ms is not None]
         self.end_ms = float(min(ends)) if len(ends) == len(falls) else float(self.look.end_ms)
         self.since_ms = since_ms
@@ -110,7 +117,7 @@ class _Fault:
         """`name`: that of the last look."""
         index, z = self.scene.index, self.loss.z
         best, explanation = self._best_name()
-        now = held_name(name, best, self.falls, self.look.end_ms)
+        now = held_name(name, best, self.falls, self.look.end_ms, self.back)
         grouping, segments, metric = now.grouping, now.segments, now.metric
         if not now.is_same(best):
             explanation = self._carried(now)
@@ -147,7 +154,13 @@ class _Fault:
             key=lambda name: (family(name), _lowest(self.falls, name, index, z)),
         )
         of_metric = [fall for fall in self.falls if fall.series[2] == metric]
-        explanation = patterns.explained(self._groupings(metric))
+        groupings = self._groupings(metric)
+        explanation = patterns.explained(groupings)
+        if explanation is not None:
+            grouping = explanation.grouping
+            left = [s for s in explanation.segments if (grouping, s, metric) not in self.back]
+            change = groupings[grouping]
+            explanation = patterns.carried_by(grouping, change, left) if left else None
         grouping, segments = self._named(of_metric, explanation)
         first_ms = min(self.falls, key=lambda each: each.called_ms).first_ms
         name = FaultName(grouping, segments, metric, first=(first_ms, grouping, segments[0]))

@@ -63,3 +63,11 @@ def test_a_name_of_which_nothing_is_open_any_more_goes_at_once(minutes: int) -> 
     first = held_name(None, replace(DE, first=(AT, "country", "DE")), ALL_OF_THEM, AT)
     now = held_name(first, IOS, falls(IOS, WHOLE), AT + minutes * MINUTE_MS)
     assert now.segments == ("ios",) and now.first == first.first, "the identity stays"
+
+
+def test_a_name_of_which_a_part_is_back_goes_at_once() -> None:
+    both = replace(DE, segments=("DE", "FR"))
+    first = held_name(None, both, falls(both), AT)
+    back = {("country", "DE", "RR@10")}
+    now = held_name(first, replace(DE, segments=("FR",)), falls(both), AT + MINUTE_MS, back)
+    assert now.segments == ("FR",) and now.first == first.first
