@@ -99,6 +99,7 @@ async def test_a_judged_fall_leads_to_its_chart_where_its_onset_is_marked(
     assert (await text(page, "#judged-title")).startswith("DE by judgements")
     await page.until("document.activeElement.id === 'judged-title'")
     assert (await text(page, "#judged-chart h3")).startswith("nDCG(ideal=pool)@10 by judgements")
+    assert (await text(page, "#judged-key")).startswith("What fell at 11:20 is shown since then")
     label = "document.querySelector('#judged-chart svg').ariaLabel"
     assert "Open change since 11:20" in await page.value(label)
     await daemon.stop(page)

@@ -10,7 +10,7 @@ The arithmetic is that of the alert rules.
 The dated files of each lane: of judgements, and of classes of queries.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, Literal, TypeAlias
 
 import msgspec
@@ -20,15 +20,17 @@ from ...changes import settings
 from ...events import timestamp_text
 from ...exporter import (
     IMPRESSIONS,
+    BaselineComparison,
     MeasureScores,
     Reading,
     judged_shares,
 )
 from ...judgements import NOTHING_READ, IndexEntry
 from ...views import LaneFiles, Segment, WindowRows, classes_by_attribute, estimates, optional
-from .compared import EarlierHours, Estimate, Verdict, wanted_metrics
+from .compared import ComparedRow, EarlierHours, Estimate, Verdict, wanted_metrics
 from .history import Pane, kept_starts, metric_index, panes_of, window_index
 from .parameters import Query, requested
+from .voice import Voice
 
 JUDGED_PATH: Final = "/api/v1/judged"
 CLASSES_PATH: Final = "/api/v1/classes"
@@ -40,6 +42,10 @@ _UNITS: Final[Mapping[str, Unit]] = {
     "day": "day",
     "hour": "hour",
 }
+
+
+NOTHING: Final = Estimate(None, None, 0, 0)
+NOTHING_BEFORE: Final = ComparedRow(NOTHING, NOTHING, None, None, "no_traffic")
 
 
 class JudgedChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -59,35 +65,64 @@ class JudgedChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Standard error of the difference, drift included."""
     verdict: Verdict
     """As that of /api/v1/changes."""
-    unit: Unit
-    """What `before` is the mean of."""
+    unit: Unit | None
+    """What `before` is the mean of; null where it is the level before an open change."""
     periods: int
-    """How many weeks, days or hours."""
+    """How many weeks, days or hours; 0 beside null."""
+    since: str | None
+    """The onset of an open change that says so: `now` is the level since then."""
 
 
 def judged_changes(reading: Reading, found: MeasureScores, wanted: Query) -> Iterator[JudgedChange]:
-    """The rows of the shown segments that pass the filters `wanted`."""
-    plan, change_settings = found.plan, reading.change_settings.of_judged
+    """The rows of the shown segments that pass the filters `wanted`, as the open changes have
+    them. A row without earlier hours is there only where an open change names it."""
+    voice = Voice.of(found.changes)
     for comparison in found.comparisons:
-        if not comparison.periods:
-            continue
-        periods, is_weeks = [*comparison.periods.values()], comparison.unit == "week"
-        earlier = EarlierHours(
-            comparison.recent, periods, plan, change_settings, of_days=not is_weeks
-        )
-        usual = np.mean(periods, axis=0)
-        for at in wanted_metrics(plan, wanted.get("judged_metric", ())):
-            metric = plan.metrics[at]
-            rows = earlier.of_metric(at, usual).compared(BEYOND, metric.direction)
+        rows = _against_usual(reading, found, comparison)
+        for at in wanted_metrics(found.plan, wanted.get("judged_metric", ())):
+            metric = found.plan.metrics[at].name
+            usual = None if rows is None else rows(at)
             for row, segment in requested(found.segments, wanted):
-                yield JudgedChange(
-                    metric.name,
-                    *segment,
-                    comparison.window,
-                    **rows[row]._asdict(),
-                    unit=_UNITS[comparison.unit],
-                    periods=len(periods),
+                series = (*segment, metric)
+                if usual is None and series not in voice.said:
+                    continue
+                compared = NOTHING_BEFORE if usual is None else usual[row]
+                yield voice.of_row(
+                    JudgedChange(
+                        metric,
+                        *segment,
+                        comparison.window,
+                        **compared._asdict(),
+                        unit=None if series in voice.said else _UNITS[comparison.unit],
+                        periods=0 if series in voice.said else len(comparison.periods),
+                        since=None,
+                    ),
+                    series,
+                    compared.verdict,
                 )
+
+
+def _against_usual(
+    reading: Reading, found: MeasureScores, comparison: BaselineComparison
+) -> Callable[[int], Sequence[ComparedRow]] | None:
+    """The rows of a metric by its index; None where no earlier hours are known."""
+    if not comparison.periods:
+        return None
+    periods = [*comparison.periods.values()]
+    earlier = EarlierHours(
+        comparison.recent,
+        periods,
+        found.plan,
+        reading.change_settings.of_judged,
+        of_days=comparison.unit != "week",
+    )
+    usual = np.mean(periods, axis=0)
+
+    def of_metric(at: int) -> Sequence[ComparedRow]:
+        direction = found.plan.metrics[at].direction
+        return earlier.of_metric(at, usual).compared(BEYOND, direction)
+
+    return of_metric
 
 
 class DatedFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

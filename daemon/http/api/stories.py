@@ -1,11 +1,9 @@
 """Open and closed changes, and the headline, as the API returns them. Pure.
 
-The rows of the table say what the open changes above it say.
-
 What got worse since when, and each segment now and before.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Final, Literal, TypeAlias
@@ -18,7 +16,6 @@ from ...changes import (
     Marker,
     MeasuredChange,
     Moved,
-    Series,
     Silence,
     Story,
     beside,
@@ -30,7 +27,7 @@ from ...changes import (
 from ...events import timestamp_text
 from ...exporter import Detection, Reading
 from ...views import SETTLED
-from .compared import FALSE_CALLS, Change, Estimate, Verdict, recent_rows, usual_rows
+from .compared import FALSE_CALLS, Change, recent_rows, usual_rows
 from .history import Stretch
 from .markers import (
     Another,
@@ -55,6 +52,7 @@ from .parts import (
     parts_of_silence,
     situation,
 )
+from .voice import Voice, in_one_voice, without_shared
 
 Marks: TypeAlias = tuple[Marker, ...]
 
@@ -296,70 +294,6 @@ def _others(moved: tuple[Moved, ...]) -> tuple[Another, ...]:
     )
 
 
-def in_one_voice(rows: Sequence[Change], judged: Detection) -> tuple[Change, ...]:
-    """The rows as the open changes have them.
-
-    What an open change names is worse since its onset, and the row has its level since then beside
-    that before: a window that fills would dilute it. What is low only through that is diluted, and
-    has its levels of the same times.
-    """
-    named: dict[Series, tuple[Story, Moved]] = {}
-    shares: dict[Series, tuple[Story, Moved]] = {}
-    for story in judged.open:
-        for moved in (story.own, *story.also):
-            named.setdefault(moved.series, (story, moved))
-        for moved in story.shares:
-            shares.setdefault(moved.series, (story, moved))
-    explained = {series[:2] for series in shares}
-    return tuple(_voiced(row, named, shares, explained) for row in rows)
-
-
-def without_shared(rows: Sequence[Change], judged: Detection) -> tuple[Change, ...]:
-    """The rows as they are, but what is low only through an open change is diluted."""
-    shares = {moved.series for story in judged.open for moved in story.shares}
-    return tuple(
-        (
-            msgspec.structs.replace(row, verdict="diluted")
-            if row.verdict == "worse" and (row.grouping, row.segment, row.metric) in shares
-            else row
-        )
-        for row in rows
-    )
-
-
-def _voiced(
-    row: Change,
-    named: Mapping[Series, tuple[Story, Moved]],
-    shares: Mapping[Series, tuple[Story, Moved]],
-    explained: Collection[tuple[str, str]],
-) -> Change:
-    series = (row.grouping, row.segment, row.metric)
-    if series in named:
-        return _since_onset(row, *named[series], "worse")
-    if series in shares:
-        return _since_onset(row, *shares[series], "diluted")
-    if row.verdict == "worse" and series[:2] in explained:
-        return msgspec.structs.replace(row, verdict="diluted", since=None)
-    return row
-
-
-def _since_onset(row: Change, story: Story, moved: Moved, verdict: Verdict) -> Change:
-    before, now = moved.before.mean, moved.now.mean
-    return msgspec.structs.replace(
-        row,
-        now=_estimate(moved.now, moved.impressions[1]),
-        before=_estimate(moved.before, moved.impressions[0]),
-        difference=None if before is None or now is None else now - before,
-        noise=moved.error,
-        verdict=verdict,
-        since=timestamp_text(round(story.fall.onset.likely)),
-    )
-
-
-def _estimate(measured: MeasuredChange, impressions: int) -> Estimate:
-    return Estimate(measured.mean, measured.stderr, measured.scored, impressions)
-
-
 Against: TypeAlias = Literal["worst", "hour", "day", "weeks"]
 AGAINST: Final[tuple[Against, ...]] = ("worst", "hour", "day", "weeks")
 
@@ -418,8 +352,8 @@ def changes(
         table = usual_rows(reading, window, wanted, against, beyond)
     else:
         table = recent_rows(reading, window, view, wanted, beyond)
-    voiced = in_one_voice if against == "worst" else without_shared
-    table = replace(table, rows=voiced(table.rows, judged))
+    told = in_one_voice if against == "worst" else without_shared
+    table = replace(table, rows=told(table.rows, Voice.of(judged)))
     return Changes(
         as_of=None if as_of_ms is None else timestamp_text(as_of_ms),
         window=window,

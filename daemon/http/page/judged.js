@@ -47,9 +47,16 @@ export function note(judged, rows, health) {
 
 const UNITS = { week: "week", day: "day", hour: "period just before" };
 
-// What is usual here: hours that the same file graded.
-export function basis(rows) {
-  const change = rows.find((row) => row.change)?.change;
+// What is usual here: hours that the same file graded; of an open change the level before it.
+export function basis(rows, asOf) {
+  const changes = rows.map((row) => row.change).filter(Boolean);
+  const [change] = changes.filter((one) => one.unit);
+  const [since] = changes.map((one) => one.since).filter(Boolean);
+  const open = since ? `What fell at ${clock(since, asOf)} is shown since then, beside what it was before. ` : "";
+  return open + (change || !open ? usual(change) : "");
+}
+
+function usual(change) {
   if (!change) return "Nothing to compare with yet: what is usual is known once the file has graded an hour more than what is compared.";
   const unit = UNITS[change.unit];
   const many = change.unit === "hour" ? "periods just before" : `${unit}s`;

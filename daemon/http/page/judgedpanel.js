@@ -45,7 +45,7 @@ export class JudgedPanel {
     $("judged-note").replaceChildren(...note(judged, rows, health));
     showRows($("judged").querySelector("tbody"), rows, BEYOND, this.metric);
     $("judged-parts").hidden = !rows.length;
-    setText($("judged-key"), rows.length ? basis(rows) : "");
+    setText($("judged-key"), rows.length ? basis(rows, health.as_of) : "");
     $("judged").hidden = false;
     if (this.chart?.name !== at.window || this.shown !== this.metric) {
       this.chart = new Chart(at.window, `${this.metric} by judgements, over ${at.window}`);

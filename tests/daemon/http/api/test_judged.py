@@ -6,13 +6,16 @@ from typing import Final
 import pytest
 
 from relevanced.daemon.changes import MIXED
-from relevanced.daemon.events import timestamp_text
+from relevanced.daemon.events import timestamp_ms, timestamp_text
+from relevanced.daemon.exporter import Publisher
 from relevanced.daemon.http import judged, judged_history
 from relevanced.daemon.panes import HOUR_MS
 from relevanced.daemon.views import LaneFiles
+from tests.daemon.exporter.judged_site import PLAN as PLAN_OF_SITE, JudgedSite, reading
 from tests.judged_lanes import NOON, PLAN, JudgedHour, entry, judged_reading, lane, steady
 from tests.lane_views import lane_view, reading_of
 
+MINUTE_MS: Final = 60_000
 OLD: Final = entry(NOON - 40 * 24 * HOUR_MS)
 ONE_FILE: Final = LaneFiles(0, (OLD,))
 WHOLE: Final = ("all", "all")
@@ -57,6 +60,27 @@ def test_a_fall_against_usual_is_worse_and_a_steady_score_is_not() -> None:
     assert fell.difference == pytest.approx(-0.3)
     quiet = judged(judged_reading(lane(steady(24 * 22), ONE_FILE)), OF_WHOLE).compared
     assert {one.verdict for one in quiet} == {"level"}
+
+
+def test_a_segment_of_an_open_change_stands_beside_what_it_was_before_also_a_day_later() -> None:
+    broke = NOON - 40 * MINUTE_MS
+    site = JudgedSite(
+        lambda at_ms, country: 0.6 if country == "DE" and at_ms >= broke else 0.8,
+        NOON - 20 * HOUR_MS,
+        NOON + 27 * HOUR_MS,
+        per_hour=6000,
+    )
+    publisher = Publisher(PLAN_OF_SITE)
+    for later_ms in (15 * MINUTE_MS, HOUR_MS, 24 * HOUR_MS, 26 * HOUR_MS):
+        found = judged(reading(site, broke + later_ms, publisher), {"judged_metric": ["P@5"]})
+        rows = {one.segment: one for one in found.compared if one.window == "1h"}
+        fell, steady_one, whole = rows["DE"], rows["US"], rows["all"]
+        assert fell.before.mean == pytest.approx(0.8, abs=0.02)
+        assert fell.now.mean == pytest.approx(0.6, abs=0.03)
+        assert (fell.verdict, fell.unit, fell.periods) == ("worse", None, 0)
+        assert abs(timestamp_ms(fell.since) - broke) <= 10 * MINUTE_MS
+        assert (whole.verdict, whole.since) == ("diluted", fell.since)
+        assert steady_one.verdict == "level" and steady_one.since is None
 
 
 def test_history_has_the_panes_of_the_file_that_grades_and_no_others() -> None:

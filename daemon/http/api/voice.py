@@ -1,0 +1,92 @@
+"""The rows of a table say what the open changes above it say. Pure.
+
+What an open change names is worse since its onset, and the row has its level since then beside that
+before: a window that fills would dilute it, and what is usual would in time come from inside the
+change. What is low only through that is diluted, and has its levels of the same times.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ...changes import MeasuredChange, Moved, Series, Story
+from ...events import timestamp_text
+from ...exporter import Detection
+from ...views import Segment
+from .compared import Change, Estimate, Verdict
+
+RowT = TypeVar("RowT", bound=Struct)
+
+
+@dataclass(frozen=True)
+class Voice:
+    """What the open changes of one measure say."""
+
+    said: Mapping[Series, Mapping[str, Any]]
+    """The fields of a row, by name."""
+    shared: frozenset[Series]
+    """What is low only through an open change."""
+
+    @classmethod
+    def of(cls, found: Detection) -> "Voice":
+        """Of the changes that are open by the last look. What two name, the clearer one says."""
+        named: dict[Series, Mapping[str, Any]] = {}
+        shares: dict[Series, Mapping[str, Any]] = {}
+        for story in found.open:
+            for moved in (story.own, *story.also):
+                named.setdefault(moved.series, _since_onset(story, moved, "worse"))
+            for moved in story.shares:
+                shares.setdefault(moved.series, _since_onset(story, moved, "diluted"))
+        return cls(shares | named, frozenset(shares))
+
+    @cached_property
+    def explained(self) -> frozenset[Segment]:
+        """The segments of which some metric is low only through an open change."""
+        return frozenset((grouping, segment) for grouping, segment, _ in self.shared)
+
+    def of_row(self, row: RowT, series: Series, verdict: Verdict) -> RowT:
+        """The row of the series, which has this verdict, as the open changes have it."""
+        if series in self.said:
+            return replace(row, **self.said[series])
+        if verdict == "worse" and series[:2] in self.explained:
+            return replace(row, verdict="diluted", since=None)
+        return row
+
+
+def _since_onset(story: Story, moved: Moved, verdict: Verdict) -> Mapping[str, Any]:
+    before, now = moved.before.mean, moved.now.mean
+    return {
+        "now": _estimate(moved.now, moved.impressions[1]),
+        "before": _estimate(moved.before, moved.impressions[0]),
+        "difference": None if before is None or now is None else now - before,
+        "noise": moved.error,
+        "verdict": verdict,
+        "since": timestamp_text(round(story.fall.onset.likely)),
+    }
+
+
+def _estimate(measured: MeasuredChange, impressions: int) -> Estimate:
+    return Estimate(measured.mean, measured.stderr, measured.scored, impressions)
+
+
+def in_one_voice(rows: Iterable[Change], voice: Voice) -> tuple[Change, ...]:
+    """The rows as the open changes have them."""
+    return tuple(
+        voice.of_row(row, (row.grouping, row.segment, row.metric), row.verdict) for row in rows
+    )
+
+
+def without_shared(rows: Iterable[Change], voice: Voice) -> tuple[Change, ...]:
+    """The rows as they are, but what is low only through an open change is diluted."""
+    return tuple(
+        (
+            replace(row, verdict="diluted")
+            if row.verdict == "worse" and (row.grouping, row.segment, row.metric) in voice.shared
+            else row
+        )
+        for row in rows
+    )
