@@ -3,6 +3,7 @@ pure arithmetic on plain arrays, without lanes or I/O.
 """
 
 from . import settings, text, weeks
+from .bands import SHARES, SIZES
 from .design_effect import (
     BEFORE_KNOWN,
     DAY,
@@ -206,7 +207,9 @@ __all__ = (
     "Side",
     "Sides",
     "sides",
+    "SHARES",
     "Silence",
+    "SIZES",
     "silence",
     "Site",
     "STANDING_MS",

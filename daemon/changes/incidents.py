@@ -11,11 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from .bands import SHARES, SIZES
 from .ledger import Fall, FaultName, Series
 from .patterns import Explanation, Pattern
 from .timeline import HOUR_MS
 
 ALL: Final = ("all", "all")
+FINDS_CLICK: Final = "Success@"
+"""Metrics that people understand: so many of 100 searches find a click."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,28 @@ class Story:
     """Series and first onset of the fall that keeps the name."""
     judged_shares: tuple[float | None, float | None] | None = None
     """Of a judged score: how much of the first places was judged before and is now."""
+
+    @property
+    def understood(self) -> Moved:
+        """The share of searches that find a click, where it fell too; else what tells it."""
+        if self.fall.graded is None:
+            where = self.own.series[:2]
+            for moved in (self.own, *self.also):
+                if moved.series[:2] == where and moved.series[2].startswith(FINDS_CLICK):
+                    return moved
+        return self.own
+
+    @property
+    def size(self) -> str:
+        """The word of SIZES; empty where the level before is not known."""
+        ratio = self.understood.change_ratio
+        return "" if ratio is None else SIZES.word(abs(ratio), self.name.size if self.name else "")
+
+    @property
+    def share(self) -> str:
+        """The word of SHARES; empty where nothing explains the fall of the whole."""
+        last = self.name.share if self.name else ""
+        return "" if self.explanation is None else SHARES.word(self.explanation.carried, last)
 
     @property
     def diluted(self) -> tuple[Moved, ...]:

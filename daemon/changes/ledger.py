@@ -73,6 +73,10 @@ class FaultName:
     first: tuple[int, str, str] = (0, "", "")
     """(onset as first named in ms, grouping, segment) of its first name: they identify it."""
     renamed: bool = False
+    size: str = ""
+    """The word of SIZES that is told of it; empty before it is told."""
+    share: str = ""
+    """The word of SHARES that is told of it; empty where nothing is."""
     rival: "FaultName | None" = None
     """The name that it would get now, and since when; None where it is this one."""
 

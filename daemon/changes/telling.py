@@ -128,7 +128,7 @@ class _Fault:
         first = min(self.falls, key=lambda each: each.called_ms)
         shown = replace(fall, series=series, first_ms=first.first_ms)
         others = tuple(self._others(shown.series, segments))
-        return Story(
+        story = Story(
             fall=shown,
             segments=segments,
             own=self._moved(series, at),
@@ -145,6 +145,7 @@ class _Fault:
             first=(first.series, first.first_ms),
             judged_shares=self._judged_shares(grouping, segments),
         )
+        return replace(story, name=replace(now, size=story.size, share=story.share))
 
     def _best_name(self) -> tuple[FaultName, Explanation | None]:
         """By what is known now, and what explains it."""

@@ -135,7 +135,6 @@ LESS_JUDGED: Final = 0.9
 """Below this part of the share before, other items are shown than those that were judged."""
 NARROW_MS: Final = 10 * 60_000
 """An onset whose interval is at most this long is said as one time."""
-NEARLY_ALL: Final = 0.95
 DAY_MS: Final = 86_400_000
 
 
@@ -281,11 +280,9 @@ def detail(story: Story) -> str:
     """Who carries it, what it looks like, and where to look; of a judged change, what makes it
     doubtful."""
     parts = []
-    explanation = story.explanation
-    if explanation is not None:
-        share = "nearly all" if explanation.carried >= NEARLY_ALL else _percent(explanation.carried)
+    if story.share:
         carry = "It carries" if len(story.segments) == 1 else "They carry"
-        parts.append(f"{carry} {share} of the fall of the whole.")
+        parts.append(f"{carry} {story.share} of the fall of the whole.")
     if story.pattern is not None:
         parts.append(f"Looks like {story.pattern.name}: {story.pattern.words}.")
         parts.append(f"Look at: {story.pattern.look_at}.")

@@ -28,6 +28,7 @@ PARTS: Final = {
     "segments": ["DE"],
     "before": 0.5518,
     "now": 0.1903,
+    "size": "much",
     "onset": ONSET,
     "better": None,
     "ended": None,
@@ -79,6 +80,7 @@ OPEN: Final = {
         "grouping": "country",
         "segments": ["DE"],
         "carried": 0.93,
+        "words": "nearly all",
         "within": -0.1038,
         "mix": 0.0003,
         "whole": -0.1116,
@@ -167,7 +169,8 @@ STATES: Final[dict[str, tuple[dict[str, Any], str, str, str]]] = {
         "26 min ago. RR@10 is 0.1903, was 0.5518 before.",
     ),
     "slightly, of another day": (
-        {"onset": ONSET | {"at": "2026-11-19T11:34:00Z"}, "now": 0.52, "segments": ["DE", "FR"]},
+        {"onset": ONSET | {"at": "2026-11-19T11:34:00Z"}, "size": "slightly"}
+        | {"now": 0.52, "segments": ["DE", "FR"]},
         "worse",
         "Search in DE and FR got slightly worse at Nov 19, 11:34",
         "24 h ago. RR@10 is 0.5200, was 0.5518 before.",
@@ -346,7 +349,7 @@ async def test_the_list_says_since_when_how_much_and_who_carries_it(
     assert fall == [
         TEXT,
         "Since 11:34 (11:32 to 11:36): 0.1903\u202f±\u202f0.0018, was 0.5518\u202f±\u202f0.0024"
-        " (−66\u202f%). Carries 93\u202f% of the fall of the whole.",
+        " (−66\u202f%). Carries nearly all of the fall of the whole.",
         "Looks like RANKING: clicks stand lower. Look at: ranker release.",
         "Also worse: P@1 −49\u202f%.",
         "Only worse because they share traffic with DE: ios −16\u202f%.",

@@ -233,6 +233,7 @@ State: TypeAlias = Literal["open", "planned", "recovered", "standing", "supersed
 Tone: TypeAlias = Literal["worse", "good", ""]
 
 
+Size: TypeAlias = Literal["slightly", "clearly", "much"]
 Situation: TypeAlias = Literal[
     "silent", "open", "planned", "partly", "repaired", "standing", "good", "first"
 ]
@@ -261,6 +262,9 @@ class HeadlineParts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     before: float | None
     now: float | None
     """Since the onset, at most of the last 24 hours; of a change that is over, until its end."""
+    size: Size | None
+    """Of the change, as a share of `before`: below 10 %, below 30 %, or more. A word that was told
+    stays until the size is 3 % beyond it."""
     onset: "Onset | None"
     better: str | None
     """Since when it is better."""
@@ -334,6 +338,9 @@ class Explained(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     segments: tuple[str, ...]
     carried: float
     """Their share of the change of the whole."""
+    words: str
+    """The same as it is told: below 40 %, below 60 %, below 90 %, or more. What was told stays
+    until the share is 4 % beyond it."""
     within: float
     """Their part of the change, from their own scores."""
     mix: float

@@ -4,15 +4,13 @@ from typing import Final, Literal, cast
 
 import msgspec
 
-from ...changes import HOUR_MS, FallOnset, Marker, Moved, Pattern, Silence, Story
+from ...changes import HOUR_MS, FallOnset, Marker, Pattern, Silence, Story
 from ...events import timestamp_text
 from ...plan import ALL
-from .markers import HeadlineParts, LooksLike, NamedMarker, Onset, Situation
+from .markers import HeadlineParts, LooksLike, NamedMarker, Onset, Situation, Size
 
 RECENT_MS: Final = 6 * HOUR_MS
 """So long the headline tells of a change that is over, while nothing is worse."""
-CLICK_FAMILY: Final = "Success"
-"""Its mean is the share of searches that find a click: what anybody understands."""
 
 
 def onset_of(onset: FallOnset) -> Onset:
@@ -34,7 +32,7 @@ def parts_of_change(
 ) -> HeadlineParts:
     """What is told of a change, with the marker beside it. Times are ms of event time."""
     fall, live = story.fall, story.live
-    shown = _understood(story)
+    shown = story.understood
     ended_ms, final_ms = fall.ended_ms, None
     if state == "repaired" and ended_ms is None and live is not None:
         ended_ms, final_ms = live.since_ms, live.since_ms + settle_ms
@@ -45,6 +43,7 @@ def parts_of_change(
         segments=story.segments,
         before=shown.before.mean,
         now=shown.now.mean,
+        size=cast(Size | None, story.size or None),
         onset=onset_of(fall.onset),
         better=None if fall.better_ms is None else timestamp_text(round(fall.better_ms)),
         ended=None if ended_ms is None else timestamp_text(round(ended_ms)),
@@ -70,6 +69,7 @@ def parts_of_quiet(
         segments=(ALL,),
         before=None,
         now=None,
+        size=None,
         onset=None,
         better=None,
         ended=None,
@@ -112,17 +112,6 @@ def is_recent(story: Story, as_of_ms: int) -> bool:
     """Whether it went back to normal so lately that it is told first."""
     recovered_ms = story.fall.recovered_ms
     return recovered_ms is not None and as_of_ms - recovered_ms <= RECENT_MS
-
-
-def _understood(story: Story) -> Moved:
-    """The share of searches that find a click, where it fell too; else what tells the change."""
-    if story.fall.graded is not None:
-        return story.own
-    where = story.own.series[:2]
-    for moved in (story.own, *story.also):
-        if moved.series[:2] == where and moved.series[2].startswith(f"{CLICK_FAMILY}@"):
-            return moved
-    return story.own
 
 
 def _traffic_share(story: Story) -> float | None:

@@ -284,7 +284,13 @@ def _explained(story: Story) -> Explained | None:
     if found is None:
         return None
     return Explained(
-        found.grouping, found.segments, found.carried, found.within, found.mix, found.whole
+        found.grouping,
+        found.segments,
+        found.carried,
+        story.share,
+        found.within,
+        found.mix,
+        found.whole,
     )
 
 

@@ -3,10 +3,9 @@
 import { element, keyed, setText, visible } from "./dom.js";
 import { began } from "./onset.js";
 import { when } from "./said.js";
-import { NARROW, clock, percent, score, signed } from "./words.js";
+import { NARROW, clock, score, signed } from "./words.js";
 
 const MOST_OTHERS = 6;
-const NEARLY_ALL = 0.95;
 const WORDS = {
   worse: { called: "worse", move: "fall" },
   better: { called: "better", move: "rise" },
@@ -34,8 +33,7 @@ function level(one) {
 
 function carries({ explained_by: found, segments, direction }) {
   if (!found) return "";
-  const share = found.carried >= NEARLY_ALL ? "nearly all" : percent(found.carried * 100, 0);
-  return ` ${(segments ?? []).length > 1 ? "They carry" : "Carries"} ${share} of the ${WORDS[direction].move} of the whole.`;
+  return ` ${(segments ?? []).length > 1 ? "They carry" : "Carries"} ${found.words} of the ${WORDS[direction].move} of the whole.`;
 }
 
 // Since when, how much, and whose part of the whole it is.

@@ -2,8 +2,6 @@
 
 import { clock, day, score, seconds, time } from "./words.js";
 
-const MUCH = 0.3;
-const CLEARLY = 0.1;
 const NARROW_MS = 600000; // an onset whose interval is at most this long is said as one time
 const MOST_NAMES = 3;
 const LIKE = {
@@ -34,11 +32,7 @@ export function when({ at, earliest, latest }, now) {
   return `between ${clock(earliest, now)} and ${day(earliest) === day(latest) ? time(latest) : clock(latest, now)}`;
 }
 
-const ratio = ({ before, now }) => (before && now !== null ? Math.abs(now - before) / Math.abs(before) : null);
-function worse(parts) {
-  const size = ratio(parts);
-  return size === null || (size >= CLEARLY && size < MUCH) ? "worse" : size < CLEARLY ? "slightly worse" : "much worse";
-}
+const worse = ({ size }) => (size === "slightly" || size === "much" ? `${size} worse` : "worse");
 
 // Both means in as few digits as tell them apart.
 function pair(one, other) {
