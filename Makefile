@@ -79,6 +79,7 @@ bench-alerts: .venv/.has-test
 	$(BIN)/python -m tests.bench.alert_proof $(ARGS)
 	$(BIN)/python -m tests.daemon.changes.looks
 	$(BIN)/python -m tests.bench.repairs
+	$(BIN)/python -m tests.bench.noticed
 
 bench-queries: .venv/.has-test
 	$(BIN)/python -m tests.bench.query_losses $(ARGS)

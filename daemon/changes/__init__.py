@@ -37,7 +37,21 @@ from .ledger import (
 from .levels import BELOW_MAXIMUM, JudgedBins, Onsets, onsets
 from .live import can_tell, live_rise
 from .naming import held_name
-from .noticeable import Site, by_earlier, by_scan, earlier_lane, hour_lane, hour_lane_knowing
+from .noticeable import (
+    Age,
+    Least,
+    Noticed,
+    Site,
+    ages,
+    by_earlier,
+    by_scan,
+    earlier_lane,
+    hour_lane,
+    hour_lane_knowing,
+    joined_leasts,
+    noticed,
+    scanned_leasts,
+)
 from .patterns import (
     NAMES,
     NUMBERS,
@@ -54,7 +68,7 @@ from .patterns import (
     pattern_of,
 )
 from .recovery import Falls, Recoveries, recovered
-from .settings import DEFAULTS, ChangeSettings, ScoreFloor
+from .settings import DEFAULTS, ChangeSettings, ScoreFloor, family
 from .silence import LEAST_SILENCE_MS, USUAL_DELAYS, Silence, Stream, silence
 from .telling import LATELY_MS, Scene, named
 from .text import (
@@ -106,6 +120,8 @@ from .weeks import (
 
 __all__ = (
     "advanced",
+    "Age",
+    "ages",
     "BEFORE_KNOWN",
     "BELOW_MAXIMUM",
     "beside",
@@ -139,6 +155,7 @@ __all__ = (
     "FallGroup",
     "FallOnset",
     "Falls",
+    "family",
     "FaultName",
     "Flags",
     "Followed",
@@ -154,6 +171,7 @@ __all__ = (
     "HourSums",
     "Incident",
     "incidents",
+    "joined_leasts",
     "JudgedBins",
     "KEPT_MS",
     "kept_together",
@@ -161,6 +179,7 @@ __all__ = (
     "KINDS",
     "largest_mix_share",
     "LATELY_MS",
+    "Least",
     "LEAST_SILENCE_MS",
     "Levels",
     "live_rise",
@@ -184,6 +203,8 @@ __all__ = (
     "newest",
     "Noise",
     "noise_of",
+    "Noticed",
+    "noticed",
     "NUMBERS",
     "of_group",
     "Onsets",
@@ -198,20 +219,21 @@ __all__ = (
     "recovery",
     "REOPENS_MS",
     "scan",
+    "scanned_leasts",
     "Scene",
     "ScoreFloor",
     "ScoreNoise",
     "ScoreTimeline",
     "Series",
     "settings",
+    "SHARES",
     "Side",
     "Sides",
     "sides",
-    "SHARES",
     "Silence",
-    "SIZES",
     "silence",
     "Site",
+    "SIZES",
     "STANDING_MS",
     "Story",
     "Stream",

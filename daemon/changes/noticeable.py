@@ -5,14 +5,16 @@ the 90 % quantile of the normal distribution, and its size beyond the least loss
 its error.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from math import hypot, inf, sqrt
 from typing import Final
 
 import numpy as np
 
-from relevanced.metrics import Floats
+from relevanced.metrics import Floats, Integers
 
+from .design_effect import BEFORE_KNOWN
 from .timeline import (
     HOUR_MS,
     LEAST_BEFORE_MS,
@@ -20,6 +22,7 @@ from .timeline import (
     LEAST_NOW_MS,
     LEAST_SCORED,
     ScoreNoise,
+    ScoreTimeline,
     Sides,
     threshold,
 )
@@ -53,15 +56,79 @@ RULES: Final = (
 `sinking`."""
 
 
-def by_scan(sides: Sides, series: int) -> Floats:
-    """(series,): the smallest fall that lane `hour` would find by now, whenever it began, as a
-    share of the score; infinite where it would find none."""
-    if not len(sides.instants):
-        return np.full(sides.error.shape[1], inf)
+@dataclass(frozen=True, eq=False)
+class Least:
+    """The smallest fall of each series that one comparison would find by now."""
+
+    lane: str
+    """`hour`, `day` or `weeks`."""
+    drop: Floats
+    """(series,) as a share of the score; infinite where it would find none."""
+    begun_ms: Floats
+    """(series,) It would find one that began by then; what began later has not shown enough yet."""
+
+
+@dataclass(frozen=True)
+class Noticed:
+    """A fall of one score that would have been noticed in 9 of 10 cases."""
+
+    lane: str
+    drop: float
+    begun_ms: float
+    """If it began by then."""
+
+
+SOON_MS: Final = 4 * HOUR_MS
+"""What began so long ago is known well enough for most decisions; a day tells smaller falls."""
+CLEARLY: Final = 1.25
+"""A fall that was noticed sooner is told beside the smallest one where it is so much larger."""
+
+
+def noticed(of: Iterable[Least], series: int, end_ms: float) -> tuple[Noticed, ...]:
+    """The smallest fall of a series that would have been noticed by the end of what has settled,
+    and the smallest that would have been soon; nothing where none would have been."""
+    found = (
+        Noticed(each.lane, float(each.drop[series]), float(each.begun_ms[series])) for each in of
+    )
+    known = sorted((each for each in found if each.drop < 1), key=lambda each: each.drop)
+    soon = [each for each in known if end_ms - each.begun_ms <= SOON_MS]
+    if not known or known[0] in soon or not soon or soon[0].drop < CLEARLY * known[0].drop:
+        return tuple(known[:1])
+    return known[0], soon[0]
+
+
+def of_instants(sides: Sides, series: int) -> Floats:
+    """(instants, series): the smallest fall at each instant that lane `hour` would find, as a share
+    of the score; infinite where it would find none."""
     beyond = (-threshold(series) + NINE_OF_TEN) * sides.error
     least = np.maximum(beyond, LEAST_LOSS + NINE_OF_TEN * sides.error)
     enough = (sides.scored >= LEAST_SCORED) & ~np.isnan(least)
-    return np.asarray(np.where(enough, least, inf).min(axis=0))
+    return np.asarray(np.where(enough, least, inf))
+
+
+def by_scan(sides: Sides, series: int) -> Floats:
+    """(series,): the smallest of these, whenever it began."""
+    return np.asarray(of_instants(sides, series).min(axis=0, initial=inf))
+
+
+def scanned_leasts(timeline: ScoreTimeline, found: Sides, series: int) -> tuple[Least, Least]:
+    """What lane `hour` would find whenever it began, and what began less than SOON_MS ago."""
+    starts, least = timeline.starts[found.instants], of_instants(found, series)
+    soon = starts >= timeline.ends[-1] - SOON_MS
+    return _least(starts, least), _least(starts[soon], least[soon])
+
+
+def _least(starts: Integers, least: Floats) -> Least:
+    if not len(starts):
+        return Least("hour", np.full(least.shape[1], inf), np.full(least.shape[1], -inf))
+    at = least.argmin(axis=0)
+    return Least("hour", least[at, np.arange(least.shape[1])], starts[at].astype(np.float64))
+
+
+def joined_leasts(parts: Sequence[Least]) -> Least:
+    """Of series in parts, those of all, in order."""
+    drops, begun = ([getattr(each, name) for each in parts] for name in ("drop", "begun_ms"))
+    return Least(parts[0].lane, np.concatenate(drops), np.concatenate(begun))
 
 
 def by_earlier(hours: int, error: Floats, periods: int, unit: str, noise: ScoreNoise) -> Floats:
@@ -121,6 +188,52 @@ def earlier_lane(site: Site, hours: int, periods: int, unit: str, noise: ScoreNo
     """What the alert rules find with a window of `hours` against so many weeks or days."""
     error = np.array([site.error(hours, hours * periods)])
     return float(by_earlier(hours, error, periods, unit, noise)[0])
+
+
+@dataclass(frozen=True)
+class Age:
+    """What is found when so much is known."""
+
+    known: str
+    against: str
+    drops: Callable[[Site], tuple[float, ...]]
+    """The smallest fall whenever it began; of weeks, one of three hours and one of a day."""
+
+
+def ages(noise: ScoreNoise) -> tuple[Age, ...]:
+    """The ages of an installation, where weeks are known with this noise. Before a week is, the
+    design effect is at least BEFORE_KNOWN."""
+    effect = max(noise.design_effect, BEFORE_KNOWN)
+    unknown = replace(noise, design_effect=effect)
+
+    def just_before(hours: float) -> Callable[[Site], tuple[float, ...]]:
+        return lambda site: (hour_lane_knowing(site, hours, unknown),)
+
+    def days(count: int) -> Callable[[Site], tuple[float, ...]]:
+        windows = (1, 3, 24)[: 1 + count]
+        return lambda site: (
+            min(
+                hour_lane_knowing(site, 24, unknown),
+                *(earlier_lane(site, hours, count, "day", unknown) for hours in windows),
+            ),
+        )
+
+    def of_weeks(count: int) -> Callable[[Site], tuple[float, ...]]:
+        return lambda site: tuple(
+            earlier_lane(site, hours, count, "week", noise) for hours in (3, 24)
+        )
+
+    after = "3 h / a day after the fall"
+    return (
+        Age("10 min", "what lies just before", just_before(1 / 6)),
+        Age("30 min", "the same", just_before(0.5)),
+        Age("1 h", "the same", just_before(1)),
+        Age("3 h", "the same", just_before(3)),
+        Age("26 h", "also the day before", days(1)),
+        Age("7 days", "also six days before", days(6)),
+        Age("8 days", f"the week before; {after}", of_weeks(1)),
+        Age("22 days", "three weeks before; 3 h / a day after", of_weeks(3)),
+    )
 
 
 def hour_lane_knowing(site: Site, known_hours: float, noise: ScoreNoise) -> float:

@@ -8,10 +8,12 @@ A marker never explains a change by itself: it is named beside one that began so
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from math import ceil
 from typing import Final, Literal, TypeAlias
 
 from .incidents import ALL, Story
 from .ledger import MIXED, FallOnset
+from .noticeable import Noticed
 from .silence import Silence
 from .timeline import MINUTE_MS
 
@@ -312,13 +314,19 @@ def doubts(story: Story) -> str:
     return " ".join(parts)
 
 
-def good(smallest_drop: float | None, lane: str | None) -> str:
-    """The sentence of a quiet site."""
-    if smallest_drop is None or lane is None:
-        return "No score is worse, as far as is known yet."
-    than = {"hour": "before", "day": "in the last days", "weeks": "in the last weeks"}[lane]
-    least = _percent(smallest_drop)
-    return f"Search is as good as {than}. A fall of {least} would have been noticed."
+def good(falls: Sequence[Noticed], metric: str, until_ms: float, now_ms: float) -> str:
+    """The sentence of a quiet site, of what had settled by then: how small a fall of the metric
+    would have been noticed, and when it had to begin."""
+    than = {"hour": "before", "day": "in the last days", "weeks": "in the last weeks"}
+    sizes = [
+        f"by {ceil(fall.drop * 100)} % that began before {clock(fall.begun_ms, now_ms)}"
+        for fall in falls
+    ]
+    least = sizes[0] if len(sizes) == 1 else ", or ".join(sizes) + ","
+    return (
+        f"Up to {clock(until_ms, now_ms)} search was as good as {than[falls[0].lane]}. "
+        f"A fall of {metric} {least} would have been noticed."
+    )
 
 
 def silent(found: Silence, now_ms: float) -> str:

@@ -21,21 +21,23 @@ from ..changes import (
     FallCall,
     Graded,
     JudgedBins,
+    Least,
     Look,
     MadeOf,
     Scene,
     ScoreNoise,
     ScoreTimeline,
     by_earlier,
-    by_scan,
     called,
     calls_of,
     compare,
     followed,
     groups,
+    joined_leasts,
     named,
     noise_of,
     onsets,
+    scanned_leasts,
     sides,
     threshold,
     told_changes,
@@ -132,10 +134,12 @@ class ChangeDetector:
         look = replace(whole, timeline=without_falls(whole, self.falls))
         calls, by_hour = _scanned(look.timeline, directions, noise)
         found = [self._of_hour(look.timeline, directions, calls, noise)]
-        noticeable = {"hour": by_hour}
+        noticeable = [*by_hour]
         rows = _rows_of(segments, basis.gauges.segments)
-        for against, z, least in self._against_usual(basis.comparisons, of_metrics):
-            noticeable[against] = _by_series(least, rows, self._signs)
+        for against, z, leasts in self._against_usual(basis.comparisons, of_metrics):
+            for begun_ms, least in leasts:
+                drop = _by_series(least, rows, self._signs)
+                noticeable.append(Least(against, drop, np.full(len(drop), float(begun_ms))))
             low = np.flatnonzero(_by_series(z, rows, self._signs) < LOW_Z)
             found.append(_low(look.timeline, directions, against, low, noise))
         called_now = [
@@ -151,7 +155,7 @@ class ChangeDetector:
         return Detection(
             segments,
             tuple(found),
-            noticeable,
+            tuple(noticeable),
             begin_ms if self._plan.history_hours else None,
             end_ms,
             open_now,
@@ -192,19 +196,19 @@ class ChangeDetector:
 
     def _against_usual(
         self, comparisons: Sequence[BaselineComparison], noise: ScoreNoise
-    ) -> Iterator[tuple[str, Floats, Floats]]:
-        """(`day` or `weeks`, (segments, metrics) lowest z over the windows, (segments, metrics) the
-        smallest fall that would be noticed)."""
+    ) -> Iterator[tuple[str, Floats, list[tuple[int, Floats]]]]:
+        """(`day` or `weeks`, (segments, metrics) lowest z over the windows, for each rule the
+        latest begin of a fall that it finds, and the smallest as (segments, metrics))."""
         for unit, against in _AGAINST.items():
             of_unit = [each for each in comparisons if each.unit == unit and each.periods]
             if of_unit:
                 parts = [self._of_window(comparison, noise) for comparison in of_unit]
                 z = np.fmin.reduce([part for part, _ in parts])
-                yield against, z, np.minimum.reduce([least for _, least in parts])
+                yield against, z, [least for _, leasts in parts for least in leasts]
 
     def _of_window(
         self, comparison: BaselineComparison, noise: ScoreNoise
-    ) -> tuple[Floats, Floats]:
+    ) -> tuple[Floats, list[tuple[int, Floats]]]:
         hours = int(comparison.window.removesuffix("h"))
         periods, unit = len(comparison.periods), comparison.unit
         sides = sides_of(comparison.recent, [*comparison.periods.values()], self._plan)
@@ -213,12 +217,15 @@ class ChangeDetector:
         base = np.where(sides.baseline != 0, np.abs(sides.baseline), np.nan)
         error = np.hypot(sides.stderr, sides.baseline_stderr) / base
         noise = replace(noise, drift_ratio=noise.drift_at(base))
-        found = by_earlier(hours, error, periods, unit, noise)
-        if hours == 1:
-            # Three windows of 1h make one of 3h.
-            three = by_earlier(3, error / np.sqrt(3), periods, unit, noise)
-            found = np.minimum(found, three)
-        return z, np.where(np.isnan(found), np.inf, found)
+        # Three windows of 1h make one of 3h.
+        windows = ((1, error), (3, error / np.sqrt(3))) if hours == 1 else ((hours, error),)
+        return z, [
+            (
+                comparison.until_ms - length * self._plan.hour_ms,
+                by_earlier(length, of_length, periods, unit, noise),
+            )
+            for length, of_length in windows
+        ]
 
 
 def look_at(
@@ -249,18 +256,20 @@ def _noise(plan: Plan, change_settings: ChangeSettings, design_effect: float) ->
 
 def _scanned(
     timeline: ScoreTimeline, directions: Floats, noise: ScoreNoise
-) -> tuple[Calls, Floats]:
-    """What the lane calls, and the smallest fall that it would have called."""
+) -> tuple[Calls, tuple[Least, Least]]:
+    """What the lane calls, and the smallest falls that it would have called."""
     judged = int(np.count_nonzero(directions))
     calls, least = [], []
     for series in groups(len(directions), len(timeline.starts)):
         part = timeline.of(series)
         found = sides(part, directions[series], noise.of(series))
         calls.append(called(part, found, threshold(judged)))
-        least.append(by_scan(found, judged))
+        least.append(scanned_leasts(part, found, judged))
     parts = [(each.called, each.z, each.loss, each.since_ms) for each in calls]
-    return Calls(*(np.concatenate(part) for part in zip(*parts, strict=True))), np.concatenate(
-        least
+    at_all, soon = zip(*least, strict=True)
+    return (
+        Calls(*(np.concatenate(part) for part in zip(*parts, strict=True))),
+        (joined_leasts(at_all), joined_leasts(soon)),
     )
 
 

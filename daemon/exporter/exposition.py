@@ -346,8 +346,9 @@ def change_samples(judged: Detection, plan: Plan) -> Iterator[Sample]:
     labels = [metric + segment for segment in segments for metric in metrics]
     for found in judged.found:
         yield from _of_found(found, labels)
-    for against, least in judged.noticeable.items():
-        for label, ratio in zip(labels, least.tolist(), strict=True):
+    for against in dict.fromkeys(each.lane for each in judged.noticeable):
+        of_lane = [each.drop for each in judged.noticeable if each.lane == against]
+        for label, ratio in zip(labels, np.minimum.reduce(of_lane).tolist(), strict=True):
             if ratio < 1:
                 yield FAMILIES[
                     "relevanced_noticeable_drop_ratio"

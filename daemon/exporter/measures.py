@@ -9,7 +9,7 @@ Judged rows wait for no feedback: they are rows of a plan whose attribution wind
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, TypeAlias
 
@@ -17,7 +17,7 @@ import numpy as np
 
 from relevanced.metrics import Floats, Integers
 
-from ..changes import Onsets, Story, ToldChange
+from ..changes import Least, Onsets, Story, ToldChange
 from ..lane import JUDGED_COUNT_COLUMNS, Rows
 from ..panes import pane_start
 from ..plan import BY_FEEDBACK, BY_JUDGEMENTS, COUNT_COLUMNS, Plan
@@ -204,8 +204,8 @@ class Detection:
 
     segments: tuple[Segment, ...] = ()
     found: tuple[FoundChanges, ...] = ()
-    noticeable: Mapping[str, Floats] = field(default_factory=dict)
-    """By what it is against; infinite where nothing would be noticed."""
+    noticeable: tuple[Least, ...] = ()
+    """What each comparison would have noticed."""
     begin_ms: int | None = None
     end_ms: int | None = None
     """The end of what had settled."""

@@ -33,8 +33,8 @@ def instants() -> list[Instant]:
         as_of_ms = NOW_MS - (INSTANTS - 1 - instant) * STEP_MS
         reading = publisher.publish([site.lane(as_of_ms)], as_of_ms).reading
         assert reading is not None
-        least = reading.clicks.changes.noticeable.get("hour")
-        found.append(Instant(reading.clicks.changes, 1.0 if least is None else float(least[0])))
+        least = [float(each.drop[0]) for each in reading.clicks.changes.noticeable]
+        found.append(Instant(reading.clicks.changes, min([1.0, *least])))
     return found
 
 

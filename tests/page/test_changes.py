@@ -36,8 +36,7 @@ PARTS: Final = {
     "traffic_share": 0.28,
     "pattern": {"name": "RANKING", "words": "clicks stand lower", "look_at": "ranker release"},
     "marker": {"text": "ranker v8", "before_seconds": 120},
-    "smallest_drop": None,
-    "lane": None,
+    "noticed": [],
     "watching_since": None,
 }
 HEADLINE: Final = {
@@ -56,11 +55,23 @@ QUIET: Final = PARTS | {
     "onset": None,
     "pattern": None,
     "marker": None,
-    "smallest_drop": 0.06,
-    "lane": "weeks",
+    "noticed": [
+        {
+            "metric": "RR@10",
+            "drop": 0.051,
+            "began_before": "2026-11-19T11:29:00Z",
+            "lane": "weeks",
+        },
+        {
+            "metric": "RR@10",
+            "drop": 0.13,
+            "began_before": "2026-11-20T08:29:00Z",
+            "lane": "hour",
+        },
+    ],
 }
 GOOD: Final = {"tone": "good", "text": "", "detail": "", "change": None, "parts": QUIET}
-AS_GOOD: Final = "Search is as good as in the last weeks"
+AS_GOOD: Final = "Up to 11:58 search was as good as in the last weeks"
 OPEN: Final = {
     "id": "c-1-country-DE",
     "state": "open",
@@ -208,7 +219,7 @@ STATES: Final[dict[str, tuple[dict[str, Any], str, str, str]]] = {
     ),
     "good": (QUIET, "good", AS_GOOD, ""),
     "first": (
-        QUIET | {"state": "first", "lane": None, "watching_since": "2026-11-20T11:10:00Z"},
+        QUIET | {"state": "first", "noticed": [], "watching_since": "2026-11-20T11:10:00Z"},
         "wait",
         "Watching since 11:10",
         "No change so far.",
@@ -220,12 +231,19 @@ STATES: Final[dict[str, tuple[dict[str, Any], str, str, str]]] = {
 async def test_each_state_has_its_sentence_and_tone(page: Page, daemon: Daemon, state: str) -> None:
     parts, tone, said, line = STATES[state]
     changed = HEADLINE | {"parts": PARTS | parts}
-    await serve(page, headline=changed, open=[OPEN] if tone == "worse" else [])
+    settled = "2026-11-20T11:58:00Z"
+    shown_as = [OPEN] if tone == "worse" else []
+    await serve(page, headline=changed, open=shown_as, settled_until=settled)
     await page.open(daemon.url)
     await page.until(FULL)
     assert await text(page, "#headline") == said
     shown = await text(page, "#second")
     assert line in shown and await page.value("verdict.className") == tone
+    if state == "good":
+        assert await text(page, "#cause") == (
+            "A fall of RR@10 by 6 % that began before Nov 19, 11:29, or by 13 % that began before"
+            " 08:29, would have been noticed."
+        )
     if state == "repaired":
         final = "By live traffic. Late clicks are counted until 12:24; then this is final."
         assert await text(page, "#cause") == final

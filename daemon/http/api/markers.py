@@ -233,6 +233,7 @@ State: TypeAlias = Literal["open", "planned", "recovered", "standing", "supersed
 Tone: TypeAlias = Literal["worse", "good", ""]
 
 
+Lane: TypeAlias = Literal["hour", "day", "weeks"]
 Size: TypeAlias = Literal["slightly", "clearly", "much"]
 Situation: TypeAlias = Literal[
     "silent", "open", "planned", "partly", "repaired", "standing", "good", "first"
@@ -278,10 +279,10 @@ class HeadlineParts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     change is everywhere."""
     pattern: "LooksLike | None"
     marker: NamedMarker | None
-    smallest_drop: float | None
-    """While search is good: the smallest fall that would have been noticed, as a share."""
-    lane: Literal["hour", "day", "weeks"] | None
-    """With what that was compared."""
+    noticed: tuple["NoticedFall", ...]
+    """While search is good, the falls of the metric that tells a change which would have been
+    noticed: the smallest, and the smallest that began within 4 h where that one is a quarter
+    larger."""
     watching_since: str | None
     """Begin of what is looked at for changes."""
     stopped: Literal["searches", "feedback"] | None = None
@@ -435,8 +436,20 @@ class OpenChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     whole."""
 
 
+class NoticedFall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A fall of all searches that would have been noticed in 9 of 10 cases."""
+
+    metric: str
+    drop: float
+    """As a share of the score."""
+    began_before: str
+    """If it began by then; what began later has not settled for long enough."""
+    lane: Lane
+    """With what it was compared."""
+
+
 class Noticeable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The smallest fall of the whole that would be noticed in 9 of 10 cases."""
+    """The smallest fall of the whole that would have been noticed in 9 of 10 cases."""
 
     grouping: str
     segment: str
@@ -444,3 +457,5 @@ class Noticeable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     lane: str
     smallest_drop: float
     """As a share of the score."""
+    began_before: str
+    """If it began by then."""

@@ -1,13 +1,23 @@
 """The parts of the headline: its state, subject, instants, levels, and cause. Pure."""
 
-from typing import Final, Literal, cast
+from collections.abc import Sequence
+from typing import Final, cast
 
 import msgspec
 
-from ...changes import HOUR_MS, FallOnset, Marker, Pattern, Silence, Story
+from ...changes import HOUR_MS, FallOnset, Marker, Noticed, Pattern, Silence, Story
 from ...events import timestamp_text
 from ...plan import ALL
-from .markers import HeadlineParts, LooksLike, NamedMarker, Onset, Situation, Size
+from .markers import (
+    HeadlineParts,
+    Lane,
+    LooksLike,
+    NamedMarker,
+    NoticedFall,
+    Onset,
+    Situation,
+    Size,
+)
 
 RECENT_MS: Final = 6 * HOUR_MS
 """So long the headline tells of a change that is over, while nothing is worse."""
@@ -51,19 +61,18 @@ def parts_of_change(
         traffic_share=_traffic_share(story),
         pattern=looks_like(story.pattern),
         marker=None if marker is None else _named(marker, fall.onset),
-        smallest_drop=None,
-        lane=None,
+        noticed=(),
         watching_since=None,
     )
 
 
 def parts_of_quiet(
-    begin_ms: float | None, smallest_drop: float | None = None, lane: str | None = None
+    begin_ms: float | None, metric: str | None = None, falls: Sequence[Noticed] = ()
 ) -> HeadlineParts:
-    """What is told while nothing is worse: how small a fall would have been noticed, and by which
-    lane; without a lane there is nothing to compare with."""
+    """What is told while nothing is worse: which falls of a metric would have been noticed; without
+    any there is nothing to compare with."""
     return HeadlineParts(
-        state="first" if lane is None else "good",
+        state="good" if falls else "first",
         metric=None,
         grouping=ALL,
         segments=(ALL,),
@@ -77,8 +86,12 @@ def parts_of_quiet(
         traffic_share=None,
         pattern=None,
         marker=None,
-        smallest_drop=smallest_drop,
-        lane=cast(Literal["hour", "day", "weeks"] | None, lane),
+        noticed=tuple(
+            NoticedFall(
+                metric or "", fall.drop, timestamp_text(round(fall.begun_ms)), cast(Lane, fall.lane)
+            )
+            for fall in falls
+        ),
         watching_since=None if begin_ms is None else timestamp_text(round(begin_ms)),
     )
 

@@ -115,6 +115,7 @@ EXAMPLES: Final[Mapping[str, Any]] = {
     "batch_seconds": 0.021,
     "beside": None,
     "batches": 1840,
+    "began_before": TIME,
     "behind_seconds": 1.2,
     "beyond": 3.9,
     "bucket": 17,

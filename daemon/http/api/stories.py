@@ -9,23 +9,26 @@ from statistics import NormalDist
 from typing import Final, Literal, TypeAlias
 
 import msgspec
-import numpy as np
 
 from ...changes import (
     Incident,
     Marker,
     MeasuredChange,
     Moved,
+    Noticed,
     Silence,
     Story,
     beside,
+    family,
     incidents,
     nearest,
+    noticed,
     plan_of,
     text as sentences,
 )
 from ...events import timestamp_text
 from ...exporter import Detection, Reading
+from ...plan import Plan
 from ...views import SETTLED
 from .compared import FALSE_CALLS, Change, recent_rows, usual_rows
 from .history import Stretch
@@ -110,18 +113,19 @@ def headline(reading: Reading) -> Headline:
         return _silent(reading.silences[0], found, reading, as_of_ms)
     if as_of_ms is not None and found.open:
         return _worst(found.open, reading, as_of_ms)
-    least, lane = (None, None) if judged.end_ms is None else _best(judged)
-    if as_of_ms is None or lane is None:
+    metric, falls = _noticed(judged, reading.plan)
+    if as_of_ms is None or judged.end_ms is None or not falls:
         watching = sentences.watching(judged.begin_ms, as_of_ms or 0)
         quiet = None if as_of_ms is None else parts_of_quiet(judged.begin_ms)
         return Headline("", watching, "", None, quiet)
     standing = [sentences.headline(incident.story, as_of_ms) for incident in found.standing]
     ended = [_sentence(incident.story, as_of_ms, markers) for incident in found.closed[:1]]
     detail = " ".join((*ended, *standing))
-    parts = parts_of_quiet(judged.begin_ms, least, lane)
+    parts = parts_of_quiet(judged.begin_ms, metric, falls)
     if found.closed and is_recent(found.closed[0].story, as_of_ms):
         parts = _parts(found.closed[0].story, reading, as_of_ms)
-    return Headline("good", sentences.good(least, lane), detail, None, parts)
+    said = sentences.good(falls, metric, judged.end_ms, as_of_ms)
+    return Headline("good", said, detail, None, parts)
 
 
 def _silent(silence: Silence, found: Incidents, reading: Reading, as_of_ms: int) -> Headline:
@@ -177,25 +181,25 @@ def open_changes(
 
 
 def noticeable(reading: Reading) -> tuple[Noticeable, ...]:
-    """For each metric of the whole the lane that notices the smallest fall."""
+    """For each metric of the whole the smallest fall that would have been noticed."""
     judged, found = reading.clicks.changes, []
     for index, metric in enumerate(reading.plan.metrics):
-        least = {lane: float(drops[index]) for lane, drops in judged.noticeable.items()}
-        lane = min(least, key=lambda name: least[name], default=None)
-        if lane is not None and least[lane] < 1:
-            found.append(Noticeable("all", "all", metric.name, lane, round(least[lane], 4)))
+        for fall in noticed(judged.noticeable, index, judged.end_ms or 0)[:1]:
+            began = timestamp_text(round(fall.begun_ms))
+            found.append(
+                Noticeable("all", "all", metric.name, fall.lane, round(fall.drop, 4), began)
+            )
     return tuple(found)
 
 
-def _best(judged: Detection) -> tuple[float | None, str | None]:
-    """(the smallest fall of any metric of the whole that would be noticed, its lane)."""
-    least: tuple[float | None, str | None] = (None, None)
-    for lane, drops in judged.noticeable.items():
-        of_whole = drops[: len(drops) // max(len(judged.segments), 1)]
-        drop = float(np.min(of_whole, initial=1.0))
-        if drop < (1.0 if least[0] is None else least[0]):
-            least = (drop, lane)
-    return least
+def _noticed(judged: Detection, plan: Plan) -> tuple[str, tuple[Noticed, ...]]:
+    """The metric that would tell a fall of the whole, and its falls that would have been
+    noticed."""
+    metrics = enumerate(metric.name for metric in plan.metrics)
+    for index, name in sorted(metrics, key=lambda one: family(one[1])):
+        if falls := noticed(judged.noticeable, index, judged.end_ms or 0):
+            return name, falls
+    return "", ()
 
 
 def _state(story: Story, markers: Marks, as_of_ms: int) -> State:

@@ -9,7 +9,7 @@ const LIKE = {
   RANKING: "the ranking: results are found, but stand lower", "RANKING or RETRIEVAL": "the ranking, or missing results",
   "TRACKING or RETRIEVAL": "clicks that are not counted, or missing results",
 };
-const GOOD = { hour: "Search is as good as an hour ago", day: "Search is as good as in the last days", weeks: "Search is as good as in the last weeks" };
+const GOOD = { hour: "before", day: "in the last days", weeks: "in the last weeks" };
 
 const family = (metric) => metric.split(/[@(]/)[0];
 export const findsClick = (metric) => /^Success@/.test(metric);
@@ -70,6 +70,12 @@ function also(others, now) {
   return `, and ${isEverywhere(one) ? "everywhere" : `in ${named(one.segments ?? [one.segment])}`} ${when(one.onset, now)}`;
 }
 
+// `A fall of RR@10 by 6 % that began before yesterday, 11:29, or by 13 % before 08:29, would have been noticed.`
+function noticed(falls, now) {
+  const said = falls.map(({ drop, began_before: began }) => `by ${Math.ceil(drop * 100)} % that began before ${clock(began, now)}`);
+  return `A fall of ${falls[0].metric} ${said.length === 1 ? said[0] : `${said.join(", or ")},`} would have been noticed.`;
+}
+
 const perHour = (usual) => (usual < 1 ? usual.toFixed(1) : Math.round(Number(usual.toPrecision(2))).toLocaleString("en"));
 const began = ({ onset }) => onset.at ?? onset.latest;
 
@@ -100,9 +106,9 @@ const STATES = {
   }),
   good: ({ parts, now, level, metric, settled }) => ({
     tone: "good",
-    title: GOOD[parts.lane],
+    title: `Up to ${clock(settled, now)} search was as good as ${GOOD[parts.noticed[0].lane]}`,
     line: levels(metric, level, null),
-    cause: `Up to ${clock(settled, now)}. A fall of ${percent(parts.smallest_drop)} would have been noticed.`,
+    cause: noticed(parts.noticed, now),
   }),
   silent: ({ parts, now }) => ({
     tone: "worse",

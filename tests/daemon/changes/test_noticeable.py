@@ -7,13 +7,16 @@ import numpy as np
 import pytest
 
 from relevanced.daemon.changes import (
+    HOUR_MS,
     MINUTE_MS,
+    Least,
     ScoreNoise,
     Site,
     by_earlier,
     by_scan,
     earlier_lane,
     hour_lane,
+    noticed,
     scan,
     sides,
 )
@@ -67,3 +70,20 @@ def test_nothing_is_noticeable_without_a_baseline() -> None:
     short = simulated(Kept(4 * MINUTE_MS), 20_000, 3, np.random.default_rng(SEED))
     assert np.isinf(by_scan(sides(short, np.ones(3), NOISE), 3)).all()
     assert np.isinf(by_earlier(6, np.ones(3), 1, "week", NOISE)).all()
+
+
+def told(*leasts: tuple[str, float, float]) -> list[tuple[str, float]]:
+    """(lane, drop) of what is told; of each comparison its lane, drop, and age in hours."""
+    now = 1000 * HOUR_MS
+    of = [
+        Least(lane, np.array([drop]), np.array([now - age * HOUR_MS])) for lane, drop, age in leasts
+    ]
+    return [(each.lane, each.drop) for each in noticed(of, 0, now)]
+
+
+def test_what_is_noticed_soon_is_told_beside_what_takes_a_day() -> None:
+    day, three, hour = ("weeks", 0.05, 24.0), ("weeks", 0.11, 3.0), ("hour", 0.13, 2.0)
+    assert told(hour, three, day) == [("weeks", 0.05), ("weeks", 0.11)]
+    assert told(hour, ("weeks", inf, 24.0)) == [("hour", 0.13)]
+    assert told(("weeks", 0.12, 24.0), hour) == [("weeks", 0.12)], "about as large"
+    assert told(("hour", inf, 2.0), ("hour", 1.2, 3.0)) == []

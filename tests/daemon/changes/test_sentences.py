@@ -13,6 +13,7 @@ from relevanced.daemon.changes import (
     FallOnset,
     MeasuredChange,
     Moved,
+    Noticed,
     Story,
     text as sentences,
 )
@@ -113,8 +114,15 @@ def test_the_detail_says_who_carries_it_and_where_to_look() -> None:
 
 
 def test_a_quiet_site_says_what_would_have_been_noticed() -> None:
-    assert sentences.good(0.05, "weeks") == (
-        "Search is as good as in the last weeks. A fall of 5 % would have been noticed."
+    day = Noticed("weeks", 0.051, AT - 24 * HOUR_MS)
+    soon = Noticed("hour", 0.13, AT - 3 * HOUR_MS)
+    assert sentences.good([day], "RR@10", AT, NOW) == (
+        "Up to 14:34 search was as good as in the last weeks. A fall of RR@10 by 6 % that began "
+        "before 19 Nov 14:34 would have been noticed."
+    )
+    assert sentences.good([day, soon], "RR@10", AT, NOW).endswith(
+        "by 6 % that began before 19 Nov 14:34, or by 13 % that began before 11:34, would have "
+        "been noticed."
     )
     assert sentences.watching(AT, NOW) == "Watching since 14:34. Nothing to compare with yet."
     assert sentences.watching(None, NOW).startswith("Nothing has settled yet")

@@ -15,6 +15,7 @@ from relevanced.daemon.changes import (
     Explanation,
     Fall,
     FallOnset,
+    Least,
     Marker,
     MarkerReach,
     MeasuredChange,
@@ -337,7 +338,7 @@ def fallen() -> Detection:
     times = [np.array([NOW_MS - 3600e3 + step]) for step in (-1e3, 0.0, 1e3)]
     found = FoundChanges("hour", np.array([0]), np.array([0.2]), np.array([-9.0]), Onsets(*times))
     least = np.array([0.05, np.inf, np.inf])
-    return Detection((("all", "all"),), (found,), {"hour": least}, NOW_MS)
+    return Detection((("all", "all"),), (found,), (Least("hour", least, np.zeros(3)),), NOW_MS)
 
 
 def open_change() -> ToldChange:
@@ -357,7 +358,7 @@ def test_what_is_unknown_of_a_change_is_absent(parse: Parse) -> None:
     assert [sample.labels["metric"] for sample in known] == ["P@1"]
     onset = samples(families, "relevanced_change_onset_timestamp_seconds", bound="earliest")
     assert [sample.value for sample in onset] == [(NOW_MS - 3601e3) / 1000]
-    empty = replace(fallen(), found=(), noticeable={}, begin_ms=None)
+    empty = replace(fallen(), found=(), noticeable=(), begin_ms=None)
     assert not render_changes(change_samples(empty, PLAN)).text
 
 

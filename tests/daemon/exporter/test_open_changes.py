@@ -120,7 +120,9 @@ def test_a_standby_says_the_same_as_the_leader() -> None:
 def test_a_quiet_site_is_good_and_says_what_would_be_noticed() -> None:
     found = answer(reading(Site(NOW_MS - 4 * HOUR_MS, NOW_MS * 2, 0, PER_MINUTE), NOW_MS))
     assert found.headline.tone == "good" and not found.open and not found.closed
-    assert found.headline.text.startswith("Search is as good as before. A fall of ")
+    assert found.headline.text.startswith(
+        "Up to 12:00 search was as good as before. A fall of RR@10 "
+    )
     assert {each.metric for each in found.noticeable} == {metric.name for metric in PLAN.metrics}
 
 

@@ -51,9 +51,9 @@ def test_a_recovery_is_told_for_six_hours(later_ms: int, state: str) -> None:
         assert said.parts.segments == ("DE",) and said.parts.ended is not None
         assert said.parts.now == pytest.approx(0.7 * 0.35, abs=0.02), "while it lasted"
     else:
-        assert said.parts.smallest_drop is not None and said.parts.metric is None
+        assert said.parts.noticed and said.parts.metric is None
 
 
 def test_at_first_there_is_nothing_to_compare_with() -> None:
     found = parts(reading(Site(NOW_MS - 2 * MINUTE_MS, NOW_MS, 0.0), NOW_MS))
-    assert found.state == "first" and found.lane is None and found.watching_since is not None
+    assert found.state == "first" and not found.noticed and found.watching_since is not None

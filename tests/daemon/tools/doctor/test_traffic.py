@@ -156,11 +156,12 @@ def test_the_smallest_drop_is_larger_with_less_traffic_and_unknown_with_little()
     plan = load('[segments]\ngroupings = [["country"]]', {}, "").plan
     much, some = (drops(looked(n), plan) for n in (1, 4))
     assert plan.metrics[6].name == "nDCG@10"
-    assert some[0].drop is not None and much[0].drop is not None
-    assert 0.02 < much[0].drop < some[0].drop < 1
-    known = [one.drop for one in much if one.grouping == "country" and one.drop is not None]
-    assert known and min(known) >= much[0].drop
-    assert drops(looked(100), plan)[0].drop is None
+    assert some[0].drops is not None and much[0].drops is not None
+    weeks, week, day = much[0].drops
+    assert 0.02 < weeks < week < day <= 1 and weeks < some[0].drops[0] < 1
+    known = [one.drops[0] for one in much if one.grouping == "country" and one.drops is not None]
+    assert known and min(known) >= weeks
+    assert drops(looked(100), plan)[0].drops is None
 
 
 def test_sizes_grow_with_traffic_and_segments() -> None:
