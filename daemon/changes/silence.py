@@ -1,4 +1,4 @@
-"""Whether searches or feedback have stopped, by what is usual. Pure."""
+"""Whether searches or feedback have stopped, of all partitions or some, by what is usual. Pure."""
 
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
@@ -21,6 +21,10 @@ class Silence:
     stream: Stream
     since_ms: int
     usual_per_hour: float
+    partitions: tuple[int, ...] = ()
+    """Those from which nothing comes; empty: none of all brings any."""
+    rejected: int = 0
+    """Records that were rejected since then, as far as is known."""
 
 
 def silence(

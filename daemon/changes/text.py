@@ -135,6 +135,8 @@ LITTLE_JUDGED: Final = 0.6
 """Of lists of which less is judged, judged scores say little."""
 LESS_JUDGED: Final = 0.9
 """Below this part of the share before, other items are shown than those that were judged."""
+MOST_PARTITIONS: Final = 3
+"""More are counted."""
 NARROW_MS: Final = 10 * 60_000
 """An onset whose interval is at most this long is said as one time."""
 DAY_MS: Final = 86_400_000
@@ -330,12 +332,24 @@ def good(falls: Sequence[Noticed], metric: str, until_ms: float, now_ms: float) 
 
 
 def silent(found: Silence, now_ms: float) -> str:
-    """`No searches since 14:05; 3,100 an hour are usual.`"""
+    """`No searches in partition 3 since 14:05; 3,100 an hour are usual.`"""
     usual = float(f"{found.usual_per_hour:.2g}")
     rate = f"{usual:,.0f}" if usual >= 1 else f"{usual:.1f}"
     doubt = "" if found.stream == "searches" else " Scores say nothing since then."
     since_text = clock(found.since_ms, now_ms)
-    return f"No {found.stream} since {since_text}; {rate} an hour are usual.{doubt}"
+    where = partitions_text(found.partitions)
+    refused = f" {found.rejected:,} records were rejected since." if found.rejected else ""
+    return f"No {found.stream}{where} since {since_text}; {rate} an hour are usual.{refused}{doubt}"
+
+
+def partitions_text(partitions: Sequence[int]) -> str:
+    """` in partitions 1, 3`; empty where it is all of them."""
+    if not partitions:
+        return ""
+    shown = ", ".join(map(str, partitions[:MOST_PARTITIONS]))
+    more = len(partitions) - MOST_PARTITIONS
+    several = "s" if len(partitions) > 1 else ""
+    return f" in partition{several} {shown}" + (f" and {more} more" if more > 0 else "")
 
 
 def watching(begin_ms: float | None, now_ms: float) -> str:

@@ -5,15 +5,17 @@ and some producers send in batches. In the first hour after a start that is not 
 attribution window counts.
 """
 
-from collections import deque
-from collections.abc import Iterator
+from collections import Counter, deque
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
 from ..changes import LEAST_SILENCE_MS, MINUTE_MS, USUAL_DELAYS, Silence, Stream, silence
 from ..panes import HOUR_MS, pane_start
-from ..views import WHOLE, HourHistory
+from ..plan import Plan
+from ..views import WHOLE, HourHistory, LaneView
 from .measures import MeasureScores
 
 COLUMNS: Final[tuple[tuple[Stream, str], ...]] = (
@@ -26,6 +28,8 @@ BACK_HOURS: Final = (*(week * WEEK_HOURS for week in (1, 2, 3)), *(day * 24 for 
 before."""
 REMEMBERED: Final = 60
 """So many minutes in which something came are remembered."""
+MINUTES_A_DAY: Final = 1440
+REJECTED: Final = "rejected"
 KNOWN_AFTER: Final = 3
 """What is usual is known from so many of them on, after an hour."""
 
@@ -34,36 +38,100 @@ class Arrivals:
     """What has come, as of each snapshot."""
 
     def __init__(self) -> None:
-        self._waits = {stream: _Waits() for stream, _ in COLUMNS}
+        self._waits = dict[tuple[Stream, int | None], _Waits]()
+        self._rejections = _Rejections()
 
     def of(self, scores: MeasureScores, history: HourHistory) -> tuple[Silence, ...]:
-        """What has stopped; feedback only while searches come. Raises Damaged."""
-        found = tuple(self._stopped(scores, history))
-        are_all = any(each.stream == "searches" for each in found)
-        return tuple(each for each in found if not are_all or each.stream == "searches")
-
-    def _stopped(self, scores: MeasureScores, history: HourHistory) -> Iterator[Silence]:
-        now_ms, plan = scores.snapshot.as_of_ms, scores.plan
+        """What has stopped: searches of all partitions, of some, or feedback while searches come.
+        Raises Damaged."""
+        now_ms = scores.snapshot.as_of_ms
         if now_ms is None:
-            return
-        for stream, name in COLUMNS:
-            column = plan.count_columns.index(name)
-            ended_ms = (
-                _last_pane(scores, window, column) for window in range(len(plan.timing.windows))
-            )
-            since_ms = next(filter(None, ended_ms), None) or _last_hour(history, column)
-            if since_ms is None:
-                continue
-            since_ms = min(since_ms, now_ms)
-            delay_ms = self._waits[stream].usual_ms(now_ms, since_ms)
-            if now_ms - since_ms < LEAST_SILENCE_MS:
-                continue
-            usual = _usual(history, now_ms, since_ms, column)
-            if delay_ms is None:
-                delay_ms = plan.timing.attribution_ms / USUAL_DELAYS
-            found = None if usual is None else silence(stream, since_ms, now_ms, usual, delay_ms)
-            if found is not None:
-                yield found
+            return ()
+        self._rejections.take(now_ms, scores.views)
+        searches, feedback = (
+            self._stopped(stream, column, now_ms, scores, history) for stream, column in COLUMNS
+        )
+        of_partitions = () if searches else self._of_partitions(now_ms, scores, history)
+        found = (searches,) if searches else (*of_partitions, feedback)
+        return tuple(
+            replace(each, rejected=self._rejections.since(each.since_ms, each.partitions))
+            for each in found
+            if each is not None
+        )
+
+    def _stopped(
+        self,
+        stream: Stream,
+        name: str,
+        now_ms: int,
+        scores: MeasureScores,
+        history: HourHistory,
+        partition: int | None = None,
+        share: float = 1.0,
+    ) -> Silence | None:
+        """Whether the stream has stopped, all of it or that of a partition with this share."""
+        plan, views = scores.plan, scores.views
+        column = plan.count_columns.index(name)
+        if partition is not None:
+            views = [view for view in views if view.lane == partition]
+        windows = range(len(plan.timing.windows))
+        ended_ms = (_last_pane(views, plan, window, column) for window in windows)
+        since_ms = next(filter(None, ended_ms), None)
+        if since_ms is None and partition is None:
+            since_ms = _last_hour(history, column)
+        if since_ms is None:
+            return None
+        since_ms = min(since_ms, now_ms)
+        waits = self._waits.setdefault((stream, partition), _Waits())
+        delay_ms = waits.usual_ms(now_ms, since_ms)
+        if now_ms - since_ms < LEAST_SILENCE_MS:
+            return None
+        usual = _usual(history, now_ms, since_ms, column)
+        if delay_ms is None:
+            delay_ms = plan.timing.attribution_ms / USUAL_DELAYS
+        if usual is None:
+            return None
+        return silence(stream, since_ms, now_ms, usual * share, delay_ms)
+
+    def _of_partitions(
+        self, now_ms: int, scores: MeasureScores, history: HourHistory
+    ) -> tuple[Silence, ...]:
+        """The partitions without searches, as one: since all of them are silent."""
+        stream, name = COLUMNS[0]
+        shares = _shares(scores, scores.plan.count_columns.index(name))
+        each = [
+            (lane, self._stopped(stream, name, now_ms, scores, history, lane, share))
+            for lane, share in shares.items()
+            if len(shares) > 1
+        ]
+        silent = {lane: found for lane, found in each if found is not None}
+        if not silent:
+            return ()
+        since_ms = max(found.since_ms for found in silent.values())
+        usual = sum(found.usual_per_hour for found in silent.values())
+        return (Silence(stream, since_ms, usual, tuple(silent)),)
+
+
+class _Rejections:
+    """How many records were rejected, minute by minute."""
+
+    def __init__(self) -> None:
+        self._of_minutes: deque[tuple[int, Counter[int]]] = deque(maxlen=MINUTES_A_DAY)
+        """(instant, partition → rejected until then)."""
+        self._now = Counter[int]()
+
+    def take(self, now_ms: int, views: Sequence[LaneView]) -> None:
+        self._now = Counter(
+            {lane.lane: sum(lane.counts.get(REJECTED, {}).values()) for lane in views}
+        )
+        if not self._of_minutes or now_ms - self._of_minutes[-1][0] >= MINUTE_MS:
+            self._of_minutes.append((now_ms, self._now))
+
+    def since(self, since_ms: int, partitions: Sequence[int]) -> int:
+        """Those after the last minute that is known before then, or after the first one."""
+        known = [counts for at_ms, counts in self._of_minutes if at_ms <= since_ms]
+        before = known[-1] if known else self._of_minutes[0][1]
+        return sum(self._now[lane] - before[lane] for lane in partitions or self._now)
 
 
 class _Waits:
@@ -91,12 +159,27 @@ class _Waits:
         return float(np.median([waited_ms for _, waited_ms in self._of_minutes]))
 
 
-def _last_pane(scores: MeasureScores, window: int, column: int) -> int | None:
+def _shares(scores: MeasureScores, column: int) -> dict[int, float]:
+    """Partition → its share of the searches in the panes of the longest window."""
+    window = len(scores.plan.timing.windows) - 1
+    counts = {
+        lane.lane: sum(
+            int(pages[0][0, column])
+            for (of, _), pages in lane.panes.items()
+            if of == window and 0 in pages
+        )
+        for lane in scores.views
+    }
+    whole = sum(counts.values())
+    return {lane: count / whole for lane, count in sorted(counts.items()) if count}
+
+
+def _last_pane(views: Sequence[LaneView], plan: Plan, window: int, column: int) -> int | None:
     """The end of the last pane of the window that has any; None where none has that is kept."""
-    pane_ms = scores.plan.timing.windows[window].pane_ms
+    pane_ms = plan.timing.windows[window].pane_ms
     starts = (
         start
-        for lane in scores.views
+        for lane in views
         for (of, start), pages in lane.panes.items()
         # The whole is the first segment of each lane.
         if of == window and 0 in pages and pages[0][0, column]

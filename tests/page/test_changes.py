@@ -217,6 +217,14 @@ STATES: Final[dict[str, tuple[dict[str, Any], str, str, str]]] = {
         "No searches since 11:34",
         "26 min ago. 3,100 an hour are usual.",
     ),
+    "silent partitions": (
+        QUIET
+        | {"state": "silent", "onset": ONSET, "stopped": "searches", "usual_per_hour": 804.0}
+        | {"partitions": [1, 3], "rejected": 2950},
+        "worse",
+        "No searches in partitions 1, 3 since 11:34",
+        "26 min ago. 800 an hour are usual.",
+    ),
     "good": (QUIET, "good", AS_GOOD, ""),
     "first": (
         QUIET | {"state": "first", "noticed": [], "watching_since": "2026-11-20T11:10:00Z"},
@@ -239,6 +247,8 @@ async def test_each_state_has_its_sentence_and_tone(page: Page, daemon: Daemon, 
     assert await text(page, "#headline") == said
     shown = await text(page, "#second")
     assert line in shown and await page.value("verdict.className") == tone
+    if state == "silent partitions":
+        assert (await text(page, "#cause")).startswith("2,950 records were rejected since then")
     if state == "good":
         assert await text(page, "#cause") == (
             "A fall of RR@10 by 6 % that began before Nov 19, 11:29, or by 13 % that began before"

@@ -289,6 +289,10 @@ class HeadlineParts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What does not come any more."""
     usual_per_hour: float | None = None
     """How many of these come in an hour like this one."""
+    partitions: tuple[int, ...] = ()
+    """Those from which they do not come; empty where it is all."""
+    rejected: int = 0
+    """Records that were rejected since then."""
 
 
 class Headline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

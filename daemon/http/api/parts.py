@@ -105,6 +105,8 @@ def parts_of_silence(silence: Silence) -> HeadlineParts:
         onset=Onset(at, at, at, "panes"),
         stopped=silence.stream,
         usual_per_hour=silence.usual_per_hour,
+        partitions=silence.partitions,
+        rejected=silence.rejected,
     )
 
 

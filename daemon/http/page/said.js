@@ -76,6 +76,13 @@ function noticed(falls, now) {
   return `A fall of ${falls[0].metric} ${said.length === 1 ? said[0] : `${said.join(", or ")},`} would have been noticed.`;
 }
 
+function inPartitions(partitions) {
+  if (!partitions?.length) return "";
+  const shown = partitions.slice(0, MOST_NAMES).join(", ");
+  const more = partitions.length - MOST_NAMES;
+  return ` in partition${partitions.length > 1 ? "s" : ""} ${shown}${more > 0 ? ` and ${more} more` : ""}`;
+}
+
 const perHour = (usual) => (usual < 1 ? usual.toFixed(1) : Math.round(Number(usual.toPrecision(2))).toLocaleString("en"));
 const began = ({ onset }) => onset.at ?? onset.latest;
 
@@ -112,9 +119,10 @@ const STATES = {
   }),
   silent: ({ parts, now }) => ({
     tone: "worse",
-    title: `No ${parts.stopped} since ${clock(parts.onset.at, now)}`,
+    title: `No ${parts.stopped}${inPartitions(parts.partitions)} since ${clock(parts.onset.at, now)}`,
     line: `${ago(parts.onset.at, now)}. ${perHour(parts.usual_per_hour)} an hour are usual.`,
-    cause: parts.stopped === "searches" ? "Look at the producers of searches, and at the topic." : "Scores say nothing since then. Look at what collects clicks.",
+    cause: parts.rejected ? `${parts.rejected.toLocaleString("en")} records were rejected since then: the log of the workers names the reason.`
+      : parts.stopped === "searches" ? "Look at the producers of searches, and at the topic." : "Scores say nothing since then. Look at what collects clicks.",
   }),
   first: ({ parts, now, level, metric, isCalled }) => ({
     tone: "wait",

@@ -9,6 +9,7 @@ import pytest
 from relevanced.daemon.changes import HOUR_MS, Silence, silence, text as sentences
 from relevanced.daemon.exporter import Publisher
 from relevanced.daemon.http import changes
+from relevanced.daemon.views import LaneView
 from tests.daemon.exporter.two_countries import MINUTE_MS, NOW_MS, PLAN, Site
 
 IMPRESSIONS, WITH_FEEDBACK, ITEMS = 0, 1, 3
@@ -124,3 +125,58 @@ def test_producers_that_send_every_quarter_of_an_hour_are_not_silent_in_between(
         told[(now_ms - stops_ms) // MINUTE_MS] = bool(reading.silences)
     assert not any(said for minute, said in told.items() if -115 < minute < 16)
     assert all(said for minute, said in told.items() if minute > 30)
+
+
+def partitions(sites: list[Site], now_ms: int, rejected: int = 0) -> list[LaneView]:
+    lanes = [replace(site.lane(now_ms), lane=number) for number, site in enumerate(sites)]
+    counts = {"rejected": {"invalid_json": rejected}}
+    return [replace(lane, counts={**lane.counts, **counts}) for lane in lanes]
+
+
+def of_partitions(
+    sites: list[Site], publisher: Publisher, now_ms: int, rejected: int = 0
+) -> tuple[Silence, ...]:
+    lanes = partitions(sites, now_ms, rejected)
+    published = publisher.publish(lanes, now_ms, with_series=False)
+    assert published.reading is not None
+    return published.reading.silences
+
+
+def test_a_partition_that_stops_is_named_until_it_comes_again() -> None:
+    begin_ms, stopped_ms = NOW_MS - 8 * HOUR_MS, NOW_MS - 90 * MINUTE_MS
+    again_ms = NOW_MS - 30 * MINUTE_MS
+    sites = [
+        Site(begin_ms, NOW_MS * 2, 0.0),
+        Stopping(begin_ms, "searches", stopped_ms, again_ms),
+        Site(begin_ms, NOW_MS * 2, 0.0),
+    ]
+    publisher = Publisher(PLAN)
+    told = {
+        minutes: of_partitions(sites, publisher, stopped_ms + minutes * MINUTE_MS)
+        for minutes in (-2, 4, 8, 55, 62, 85)
+    }
+    assert {minutes for minutes, found in told.items() if found} == {8, 55}
+    (found,) = told[55]
+    assert found.partitions == (1,) and abs(found.since_ms - stopped_ms) <= 2 * MINUTE_MS
+    assert found.usual_per_hour == pytest.approx(7200, rel=0.15)
+    said = sentences.silent(found, stopped_ms + 55 * MINUTE_MS)
+    assert said.startswith("No searches in partition 1 since ") and "rejected" not in said
+
+
+def test_records_that_are_rejected_in_place_of_searches_are_said() -> None:
+    stopped_ms = NOW_MS - 30 * MINUTE_MS
+    sites: list[Site] = [Stopping(stopped_ms - 8 * HOUR_MS, "searches", stopped_ms)] * 2
+    publisher = Publisher(PLAN)
+    assert of_partitions(sites, publisher, stopped_ms - MINUTE_MS, rejected=7) == ()
+    (found,) = of_partitions(sites, publisher, NOW_MS, rejected=1807)
+    assert (found.partitions, found.rejected) == ((), 3600)
+    assert " 3,600 records were rejected since." in sentences.silent(found, NOW_MS)
+
+
+@pytest.mark.parametrize("per_minute", [0.2, 3])
+def test_thin_partitions_are_not_silent_by_chance(per_minute: float) -> None:
+    """Eight hours of 12 or 180 searches an hour, in two partitions."""
+    sites = [Site(NOW_MS - 30 * HOUR_MS, NOW_MS * 2, 0.0, per_minute) for _ in range(2)]
+    publisher = Publisher(PLAN)
+    for minute in range(-480, 0, 5):
+        assert of_partitions(sites, publisher, NOW_MS + minute * MINUTE_MS) == ()
