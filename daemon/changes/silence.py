@@ -21,6 +21,7 @@ class Silence:
     stream: Stream
     since_ms: int
     usual_per_hour: float
+    """0: there has never been any."""
     partitions: tuple[int, ...] = ()
     """Those from which nothing comes; empty: none of all brings any."""
     rejected: int = 0

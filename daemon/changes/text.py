@@ -333,6 +333,11 @@ def good(falls: Sequence[Noticed], metric: str, until_ms: float, now_ms: float) 
 
 def silent(found: Silence, now_ms: float) -> str:
     """`No searches in partition 3 since 14:05; 3,100 an hour are usual.`"""
+    if not found.usual_per_hour:
+        return (
+            f"No {found.stream} has joined a search, of all since {clock(found.since_ms, now_ms)}. "
+            "Scores say nothing; relevanced doctor looks for the cause."
+        )
     usual = float(f"{found.usual_per_hour:.2g}")
     rate = f"{usual:,.0f}" if usual >= 1 else f"{usual:.1f}"
     doubt = "" if found.stream == "searches" else " Scores say nothing since then."

@@ -30,6 +30,7 @@ REMEMBERED: Final = 60
 """So many minutes in which something came are remembered."""
 MINUTES_A_DAY: Final = 1440
 REJECTED: Final = "rejected"
+OUTCOMES: Final = "feedback_outcomes"
 KNOWN_AFTER: Final = 3
 """What is usual is known from so many of them on, after an hour."""
 
@@ -52,6 +53,7 @@ class Arrivals:
             self._stopped(stream, column, now_ms, scores, history) for stream, column in COLUMNS
         )
         of_partitions = () if searches else self._of_partitions(now_ms, scores, history)
+        feedback = feedback or _never_any(now_ms, scores, history)
         found = (searches,) if searches else (*of_partitions, feedback)
         return tuple(
             replace(each, rejected=self._rejections.since(each.since_ms, each.partitions))
@@ -157,6 +159,25 @@ class _Waits:
         if now_ms - self._began_ms < HOUR_MS or len(self._of_minutes) < KNOWN_AFTER:
             return None
         return float(np.median([waited_ms for _, waited_ms in self._of_minutes]))
+
+
+def _never_any(now_ms: int, scores: MeasureScores, history: HourHistory) -> Silence | None:
+    """That no feedback has ever joined, though searches came for long enough. Where nothing but
+    judgements scores them, none is expected."""
+    stream, name = COLUMNS[1]
+    plan, column = scores.plan, scores.plan.count_columns.index(name)
+    outcomes = scores.snapshot.counts.get(OUTCOMES, {})
+    windows = range(len(plan.timing.windows))
+    if plan.judged is not None and not any(outcomes.values()):
+        return None
+    if any(_last_pane(scores.views, plan, window, column) for window in windows):
+        return None
+    if _last_hour(history, column) is not None:
+        return None
+    starts = [start for lane in scores.views for (_, start), pages in lane.panes.items() if pages]
+    first_ms = min((*starts, *history.starts[:1]), default=now_ms)
+    is_long = now_ms - first_ms >= plan.timing.attribution_ms + LEAST_SILENCE_MS
+    return Silence(stream, first_ms, 0.0) if is_long else None
 
 
 def _shares(scores: MeasureScores, column: int) -> dict[int, float]:

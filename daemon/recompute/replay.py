@@ -37,6 +37,7 @@ from .report import (
     with_excluded,
 )
 from .tables import examples_text, query_text
+from .unjoined import NoneJoined
 
 if TYPE_CHECKING:
     from .over_time import Looks
@@ -60,7 +61,7 @@ def replay(
     topic: str | None = None,
 ) -> int:
     """Score the files and print the scores, or what was asked for in their place; returns the exit
-    code: 1 where a file cannot be read, or nothing in them counts."""
+    code: 1 where a file cannot be read, nothing in them counts, or no feedback joins."""
     console = Console(file=sys.stderr, quiet=not progress)
     config = keeping_queries(config, asked)
     try:
@@ -89,9 +90,13 @@ def replay(
     if not found.accepted:
         print(_explained(found, config), file=sys.stderr)
         return 1
+    kinds = report.events.ignored_kinds
+    unjoined = None if config.plan.judged else NoneJoined.of(found.lane, kinds)
+    if unjoined is not None:
+        print(unjoined.text(), file=sys.stderr)
     if looks is not None and asked.serve_at is not None:
         return _serve(found, looks, paths, asked.serve_at, config.links.runbook)
-    return print_asked(found, config, asked, output)
+    return max(print_asked(found, config, asked, output), int(unjoined is not None))
 
 
 def _failed(error: Exception) -> int:

@@ -225,6 +225,12 @@ STATES: Final[dict[str, tuple[dict[str, Any], str, str, str]]] = {
         "No searches in partitions 1, 3 since 11:34",
         "26 min ago. 800 an hour are usual.",
     ),
+    "none joined": (
+        QUIET | {"state": "silent", "onset": ONSET, "stopped": "feedback", "usual_per_hour": 0.0},
+        "worse",
+        "No feedback has joined a search so far",
+        "Searches come since 11:34. Scores say nothing.",
+    ),
     "good": (QUIET, "good", AS_GOOD, ""),
     "first": (
         QUIET | {"state": "first", "noticed": [], "watching_since": "2026-11-20T11:10:00Z"},

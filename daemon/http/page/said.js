@@ -117,7 +117,12 @@ const STATES = {
     line: levels(metric, level, null),
     cause: noticed(parts.noticed, now),
   }),
-  silent: ({ parts, now }) => ({
+  silent: ({ parts, now }) => (!parts.usual_per_hour ? {
+    tone: "worse",
+    title: `No ${parts.stopped} has joined a search so far`,
+    line: `Searches come since ${clock(parts.onset.at, now)}. Scores say nothing.`,
+    cause: "relevanced doctor looks for the cause.",
+  } : {
     tone: "worse",
     title: `No ${parts.stopped}${inPartitions(parts.partitions)} since ${clock(parts.onset.at, now)}`,
     line: `${ago(parts.onset.at, now)}. ${perHour(parts.usual_per_hour)} an hour are usual.`,

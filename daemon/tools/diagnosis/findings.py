@@ -11,6 +11,8 @@ from ...changes import text
 from ...config import Config, decoder_of, presets
 from ...events import FORMATS, NOT_MAPPED, LogRecord, Rejected
 from ...mapping import expression
+from ...plan import Plan
+from ...recompute.unjoined import NoneJoined
 from . import bodies, looked as of, traffic_findings
 from .bodies import GivenBodies, Written
 from .looked import FEW, Looked, attribute_values
@@ -107,7 +109,7 @@ def findings(
         yield DoctorFinding("join rate", "wrong", words)
         return
     outcomes = of.joined(looked.seen, config.plan)
-    yield _joins(outcomes)
+    yield _joins(outcomes, looked, config.plan)
     yield from _partitions(outcomes, looked, config)
     yield from traffic_findings.found_in_events(looked, config, units_of(config, samples), values)
     yield from traffic_findings.found(samples, looked, config, values)
@@ -157,7 +159,7 @@ def _events(looked: Looked) -> DoctorFinding:
     return DoctorFinding("events", "wrong" if missing else "good", words)
 
 
-def _joins(outcomes: Counter[str]) -> DoctorFinding:
+def _joins(outcomes: Counter[str], looked: Looked, plan: Plan) -> DoctorFinding:
     total, name = outcomes.total(), "join rate"
     total -= outcomes["rank_mismatch"]  # counted beside `joined`
     if total < FEW:
@@ -168,6 +170,9 @@ def _joins(outcomes: Counter[str]) -> DoctorFinding:
     words = f"{percent(share)} of {total:,} pieces of feedback in the last two thirds of the sample"
     words += " join an impression"
     words += f"; others: {', '.join(others)}" if others else ""
+    unjoined = NoneJoined.of(of.in_one_lane(looked.seen, plan), of.ignored_kinds(looked, plan))
+    if unjoined is not None:
+        words = unjoined.text()
     return DoctorFinding(name, "wrong" if share < LEAST_JOINED else "good", words)
 
 

@@ -102,6 +102,16 @@ def _joined(ordered: Sequence[Seen], plan: Plan) -> Counter[str]:
     return outcomes
 
 
+def ignored_kinds(looked: Looked, plan: Plan) -> Counter[str]:
+    """Kinds of feedback that have neither a grade of their own nor one of their kind."""
+    events = (one.event for one in looked.seen)
+    return Counter(
+        str(event.kind)
+        for event in events
+        if isinstance(event, Feedback) and event.grade is None and event.kind not in plan.grades
+    )
+
+
 def in_one_lane(seen: Sequence[Seen], plan: Plan) -> Lane:
     """A lane to which all events were applied, in the order of their time."""
     return _in_order(sorted((one.event for one in seen), key=lambda event: event.time_ms), plan)

@@ -9,7 +9,6 @@ from itertools import groupby
 from math import sqrt
 from typing import Final
 
-
 from ...changes import ScoreNoise, Site, ages, family
 from ...config import AttributionSection, Config
 from ...events import Impression, LogRecord

@@ -207,6 +207,8 @@ def test_names_are_drawn_as_they_are(tmp_path: Path) -> None:
                 "attributes": {"country": ("$x_1$", "_hidden")[number % 2]},
             }
             file.write(json.dumps(event) + "\n")
+        click = {"type": "feedback", "impression_id": "q0", "kind": "click", "item": "a"}
+        file.write(json.dumps(click | {"timestamp": START_MS + 1}) + "\n")
     picture = tmp_path / "a.svg"
     assert run(tmp_path, str(path), "--plot", str(picture)).exit_code == 0
     text = picture.read_text()

@@ -1,0 +1,91 @@
+"""Why no feedback joined, as far as the events themselves show. Pure."""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+from ..lane import Lane
+
+EXAMPLES: Final = 2
+"""Ids that are shown of each side."""
+LATE: Final = ("out_of_window", "late")
+
+
+@dataclass(frozen=True)
+class NoneJoined:
+    """What is known of events of which no feedback joined."""
+
+    outcomes: Mapping[str, int]
+    """Outcome of feedback → how much, without what still waits."""
+    waiting: int
+    """Feedback for an impression that was not read."""
+    off_list: int
+    """Feedback for an item that its impression did not show."""
+    kinds: Mapping[str, int]
+    """Kinds without a grade → how much feedback is of them."""
+    grades: Collection[str]
+    """The kinds that have one."""
+    shown_ids: tuple[str, ...]
+    """Some ids of impressions."""
+    feedback_ids: tuple[str, ...]
+    """Some of feedback that waits for its impression."""
+
+    @classmethod
+    def of(cls, lane: Lane, kinds: Mapping[str, int]) -> "NoneJoined | None":
+        """What is known of a lane; None where feedback joined."""
+        outcomes = lane.counts["feedback_outcomes"]
+        if outcomes["joined"]:
+            return None
+        waiting = list(lane.waiting.by_serial.values())
+        off_list = [one for one in waiting if one.bound_ms is not None]
+        ids = dict.fromkeys(one.impression_id for one in waiting if one.bound_ms is None)
+        return cls(
+            outcomes,
+            waiting=len(waiting) - len(off_list) + outcomes["unjoined"],
+            off_list=len(off_list) + outcomes["off_list"],
+            kinds=kinds,
+            grades=lane.plan.grades.keys(),
+            shown_ids=tuple(
+                lane.open.ids[at].decode() for at in range(min(EXAMPLES, len(lane.open.ids)))
+            ),
+            feedback_ids=tuple(islice(ids, EXAMPLES)),
+        )
+
+    def text(self) -> str:
+        """What to look at, in sentences."""
+        late = sum(self.outcomes[outcome] for outcome in LATE)
+        ignored = self.outcomes["ignored_kind"]
+        total = self.waiting + self.off_list + late + ignored + self.outcomes["beyond_depth"]
+        if not total:
+            return (
+                "There is no feedback, so every score is 0 or undefined. Is it in another file, or "
+                "in another topic?"
+            )
+        return " ".join(
+            (f"None of {total:,} pieces of feedback joined an impression.", *self._why())
+        )
+
+    def _why(self) -> Iterator[str]:
+        if self.outcomes["ignored_kind"]:
+            yield from (self._of_kind(kind) for kind in islice(self.kinds, EXAMPLES))
+        if self.off_list:
+            yield (
+                f"{self.off_list:,} are for items that their impression did not show: is an item "
+                "named alike in both?"
+            )
+        if self.waiting:
+            ids = ""
+            if self.shown_ids and self.feedback_ids:
+                shown, asked = ", ".join(self.shown_ids), ", ".join(self.feedback_ids)
+                ids = f": impression ids look like {shown}, those of feedback like {asked}"
+            yield f"{self.waiting:,} are for impressions that were not read{ids}."
+        late = sum(self.outcomes[outcome] for outcome in LATE)
+        if late:
+            yield f"{late:,} came after attribution.window."
+
+    def _of_kind(self, kind: str) -> str:
+        meant = [known for known in self.grades if known.casefold() == kind.casefold()]
+        if meant:
+            return f"{kind} has no grade in attribution.grades: did you mean {meant[0]}?"
+        return f"{kind} has no grade in attribution.grades, which has {', '.join(self.grades)}."

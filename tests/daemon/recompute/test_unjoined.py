@@ -1,0 +1,73 @@
+"""Where no feedback joins, the sentences say why."""
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from relevanced.daemon.config import Config
+from relevanced.daemon.recompute import replay
+
+IMPRESSIONS = [
+    {"type": "impression", "impression_id": f"s{n}", "items": ["d3", "d7"]} for n in range(3)
+]
+
+
+def feedback(**given: Any) -> list[dict[str, Any]]:
+    return [
+        {"type": "feedback", "impression_id": f"s{n}", "kind": "click", "item": "d7", **given}
+        for n in range(3)
+    ]
+
+
+Replayed = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture
+def replayed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Replayed:
+    """The exit code, and what is printed beside the scores."""
+
+    def of(*events: dict[str, Any]) -> tuple[int, str]:
+        path = tmp_path / "events.jsonl"
+        path.write_text("\n".join(lines(events)))
+        code = replay.replay([str(path)], Config(), "json", as_is=False, progress=False)
+        return code, capsys.readouterr().err
+
+    return of
+
+
+def lines(events: Sequence[dict[str, Any]]) -> list[str]:
+    return [
+        json.dumps(event | {"timestamp": f"2026-11-20T12:00:{at:02}Z"})
+        for at, event in enumerate(events)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (
+            {"impression_id": "s0x"},
+            "None of 3 pieces of feedback joined an impression. 3 are for impressions that were"
+            " not read: impression ids look like s0, s1, those of feedback like s0x.",
+        ),
+        ({"kind": "Click"}, "Click has no grade in attribution.grades: did you mean click?"),
+        ({"kind": "view"}, "view has no grade in attribution.grades, which has click"),
+        ({"item": "x1"}, "3 are for items that their impression did not show: is an item named"),
+    ],
+)
+def test_why_none_joined_is_said(replayed: Replayed, given: dict[str, Any], said: str) -> None:
+    code, errors = replayed(*IMPRESSIONS, *feedback(**given))
+    assert code == 1 and said in errors
+
+
+def test_no_feedback_at_all_is_said(replayed: Replayed) -> None:
+    code, errors = replayed(*IMPRESSIONS)
+    assert code == 1 and errors.startswith("There is no feedback, so every score is 0")
+
+
+def test_where_some_joins_nothing_is_said(replayed: Replayed) -> None:
+    code, errors = replayed(*IMPRESSIONS, *feedback()[:1], *feedback(item="x")[1:])
+    assert (code, errors) == (0, "")
