@@ -49,9 +49,7 @@ def report(*scores: Score) -> Report:
     return Report(None, Events(**nothing), (*decoys, *scores))
 
 
-def story_line(
-    *scores: Score, regression: Regression = REGRESSION, after_s: float = 15
-) -> str:
+def story_line(*scores: Score, regression: Regression = REGRESSION, after_s: float = 15) -> str:
     return story_text(report(*scores), regression, START_MS, START_MS + int(after_s * 1000))
 
 
