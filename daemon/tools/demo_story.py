@@ -14,7 +14,7 @@ from ..commands.app import Service
 from ..events import span_text
 from ..http import Headline, Judged, JudgedScore, headline, judged
 from ..views import Report, Score
-from .traffic import Regression, Stream
+from .traffic import Regression, TrafficStream
 
 METRIC: Final = "RR@10"
 WINDOW: Final = "1m"
@@ -34,11 +34,11 @@ URLS: Final = (
 
 
 @dataclass(frozen=True)
-class Story:
+class DemoStory:
     """Traffic whose first `history_s` seconds are read first; `breaks_after_s` after they are, its
     ranking breaks, and `repaired_after_s` later it is repaired (None: never)."""
 
-    stream: Stream
+    stream: TrafficStream
     history_s: int
     breaks_after_s: float
     repaired_after_s: float | None
@@ -57,7 +57,7 @@ def is_read(as_of_ms: int | None, now_ms: int) -> bool:
     return as_of_ms is not None and now_ms - as_of_ms <= READ_WITHIN_MS
 
 
-def reading_text(story: Story, as_of_ms: int | None, now_ms: int) -> str:
+def reading_text(story: DemoStory, as_of_ms: int | None, now_ms: int) -> str:
     """How much of the history is left to read, where the windows end at `as_of_ms`."""
     begin_ms = story.stream.start_ms
     left_ms = now_ms - max(begin_ms, begin_ms if as_of_ms is None else as_of_ms)
@@ -126,7 +126,7 @@ def _span(seconds: float) -> str:
     return span_text(round(seconds * 1000))
 
 
-async def tell(service: Service, story: Story, more: str) -> None:
+async def tell(service: Service, story: DemoStory, more: str) -> None:
     """Print how much history is left, where to look, and `more`; then, every few seconds, how far
     it is read, and after that the story."""
     console = Console()

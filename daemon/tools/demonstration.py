@@ -31,8 +31,8 @@ from ..panes import HOUR_MS, pane_start
 from ..recompute.serving import taken_port
 from ..storage import NO_MARKS, LogMarks
 from ..worker import Batch, Beginning, OffsetBeyondEnd, PartitionStatus, memory
-from .demo_story import Story, tell
-from .traffic import KINDS, BrokenQueries, Stream, Traffic, World, judged_set
+from .demo_story import DemoStory, tell
+from .traffic import KINDS, BrokenQueries, Traffic, TrafficStream, World, judged_set
 
 NAME: Final = "demo.csv"
 
@@ -232,7 +232,9 @@ def demo(
     memory.freeze_startup_objects()
     traffic = demo_traffic(seed, rate)
     start_ms = int((time.time() - BACKFILL_S) * 1000)
-    story = Story(Stream(traffic, start_ms), BACKFILL_S, regression_after_s, repair_after_s)
+    story = DemoStory(
+        TrafficStream(traffic, start_ms), BACKFILL_S, regression_after_s, repair_after_s
+    )
     with embedded_valkey() as url, judgements_of(traffic.world, start_ms) as judgements:
         environment = {
             "RELEVANCED_REDIS__URL": url,
@@ -246,7 +248,7 @@ def demo(
 
 def demo_traffic(seed: int, rate: float) -> Traffic:
     """The traffic of the demo, whose first BACKFILL_S seconds are history. Its ranking breaks when
-    a `Story` says so."""
+    a `DemoStory` says so."""
     return Traffic(
         seed=seed,
         rate=rate,
@@ -255,7 +257,7 @@ def demo_traffic(seed: int, rate: float) -> Traffic:
     )
 
 
-async def _run(settings: Config, story: Story, max_seconds: int | None) -> int:
+async def _run(settings: Config, story: DemoStory, max_seconds: int | None) -> int:
     service = Service(settings, "all")
     source = DemoSource(iter(story.stream), time.time)
     ago = QUERIES_BROKE_S // 60

@@ -330,7 +330,7 @@ async def test_no_mark_of_the_demos_data_quality_is_red(page: Page) -> None:
     async with serving(demo_lane(), page, plan=DEMO_SETTINGS.plan) as daemon:
         await page.open(daemon.unfolded)
         await page.until("document.querySelectorAll('#outcomes tbody tr').length > 2")
-        red = "[...document.querySelectorAll('#fold-quality :is(.worse, .ill)')].map(e => e.innerText)"
-        assert await page.value(red) == []
+        red = "document.querySelectorAll('#fold-quality :is(.worse, .ill)')"
+        assert await page.value(f"[...{red}].map(one => one.innerText)") == []
         listed = await text(page, "#outcomes")
         assert "feedback unjoined" in listed and "accepted" in listed

@@ -1,5 +1,5 @@
-"""The demo, as a newcomer runs it: how much is left to read, windows that slide, and a regression to
-see, from its break to its repair."""
+"""The demo, as a newcomer runs it: how much is left to read, windows that slide, and a regression
+to see, from its break to its repair."""
 
 import json
 import signal

@@ -145,10 +145,10 @@ def generate_events(traffic: Traffic, start_ms: int) -> Iterator[tuple[int, Nati
     Arrival is the event time, unless `faults.disorder` delays it. Raises ValueError for a rate
     that is not positive, or an effect that no ranker has.
     """
-    return iter(Stream(traffic, start_ms))
+    return iter(TrafficStream(traffic, start_ms))
 
 
-class Stream:
+class TrafficStream:
     """One run of the traffic: its random generator, and a heap of the events still to arrive.
 
     Raises ValueError as `generate_events` does.

@@ -10,7 +10,7 @@ import pytest
 
 from relevanced.daemon.config import LogEnd
 from relevanced.daemon.tools.demonstration import LANES, TOPIC, DemoSource, demo_traffic
-from relevanced.daemon.tools.traffic import Stream
+from relevanced.daemon.tools.traffic import TrafficStream
 from relevanced.daemon.worker import Batch, OffsetBeyondEnd
 
 SECOND_MS = 1000
@@ -131,7 +131,7 @@ async def test_lanes_are_never_taken_away() -> None:
 
 async def test_hours_of_traffic_leave_nothing_behind() -> None:
     """Neither in the records that are kept, nor in the users and events of the traffic."""
-    demo = await Demo(iter(Stream(demo_traffic(seed=1, rate=2), 0))).opened()
+    demo = await Demo(iter(TrafficStream(demo_traffic(seed=1, rate=2), 0))).opened()
     traced = {}
     tracemalloc.start()
     try:

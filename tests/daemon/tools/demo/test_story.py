@@ -13,7 +13,7 @@ from relevanced.daemon.panes import HOUR_MS, timing
 from relevanced.daemon.tools.demo_story import (
     METRIC,
     WINDOW,
-    Story,
+    DemoStory,
     is_read,
     judged_text,
     page_news,
@@ -21,7 +21,7 @@ from relevanced.daemon.tools.demo_story import (
     story_text,
 )
 from relevanced.daemon.tools.demonstration import judgements_of
-from relevanced.daemon.tools.traffic import JUDGED_QUERIES, Regression, Stream, Traffic
+from relevanced.daemon.tools.traffic import JUDGED_QUERIES, Regression, Traffic, TrafficStream
 from relevanced.daemon.views import Events, LaneFiles, Report, Score
 from tests.judged_lanes import NOON, PLAN, JudgedHour, entry, judged_reading, lane
 from tests.lane_views import lane_view, reading_of
@@ -53,8 +53,8 @@ def story_line(*scores: Score, regression: Regression = REGRESSION, after_s: flo
     return story_text(report(*scores), regression, START_MS, START_MS + int(after_s * 1000))
 
 
-def story_of(repaired_after_s: float | None = 360) -> Story:
-    return Story(Stream(Traffic(), START_MS), HISTORY_S, 20, repaired_after_s)
+def story_of(repaired_after_s: float | None = 360) -> DemoStory:
+    return DemoStory(TrafficStream(Traffic(), START_MS), HISTORY_S, 20, repaired_after_s)
 
 
 def reading_line(read_s: float | None, took_s: float) -> str:

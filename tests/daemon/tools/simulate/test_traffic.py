@@ -20,8 +20,8 @@ from relevanced.daemon.tools.traffic import (
     Faults,
     NativeEvent,
     Regression,
-    Stream,
     Traffic,
+    TrafficStream,
     generate_events,
     ideal_quality,
     ordinary_quality,
@@ -172,7 +172,7 @@ def test_regression_ends_at_its_time() -> None:
 def test_a_regression_that_is_decided_late_equals_one_that_was_known() -> None:
     regression = Regression(300, until_s=600)
     known = first(16_000, Traffic(rate=20, regression=regression))
-    stream = Stream(Traffic(rate=20), START_MS)
+    stream = TrafficStream(Traffic(rate=20), START_MS)
     events = iter(stream)
     before = list(takewhile(lambda pair: pair[0] < START_MS + 299_000, events))
     stream.regression = regression
