@@ -106,8 +106,8 @@ def page_news(said: Headline | None, headline: Headline) -> str:
 def _gist(headline: Headline) -> tuple[object, ...]:
     """What it says, but for its numbers, which differ each time."""
     parts = headline.parts
-    state, is_final = ("", True) if parts is None else (parts.state, parts.final is None)
-    return headline.tone, headline.change, state, is_final
+    told = () if parts is None else (parts.state, parts.metric, parts.final is None)
+    return headline.tone, headline.change, told
 
 
 def _means(scores: Iterable[Score | JudgedScore], regression: Regression) -> Iterator[str]:

@@ -130,19 +130,25 @@ def test_the_headline_is_printed_when_it_says_something_else() -> None:
     assert page_news(worse, Headline("worse", "Still worse.", "", "c-1")) == ""
 
 
-def told(state: Any, *, final: str | None = None, before: float = 0.5) -> Headline:
+def told(state: Any, **more: Any) -> Headline:
     """What the page says of a change."""
     values: dict[str, Any] = dict.fromkeys(HeadlineParts.__struct_fields__)
-    parts = HeadlineParts(**values | {"state": state, "final": final, "before": before})
-    return Headline("worse", f"{state}, {final}, {before}.", "", "c-1", parts)
+    parts = HeadlineParts(**values | {"state": state, "metric": "RR@10"} | more)
+    return Headline("worse", f"{state} {more}.", "", "c-1", parts)
 
 
 def test_the_headline_is_printed_when_live_is_back_and_when_that_is_final() -> None:
-    fallen, back = told("open"), told("repaired", final="12:08")
+    fallen, back, over = told("open"), told("repaired", final="12:08"), told("repaired")
     assert page_news(fallen, told("open", before=0.6)) == ""
-    assert page_news(fallen, back) == "          repaired, 12:08, 0.5."
+    assert page_news(fallen, back) == f"          {back.text}"
     assert page_news(back, told("repaired", final="12:09")) == ""
-    assert page_news(back, told("repaired")) == "          repaired, None, 0.5."
+    assert page_news(back, over) == f"          {over.text}"
+
+
+def test_the_headline_is_printed_when_clicks_show_what_judgements_did() -> None:
+    """One change, told by another metric from then on."""
+    clicks = told("open")
+    assert page_news(told("open", metric="nDCG(ideal=pool)@10"), clicks).strip() == clicks.text
 
 
 def test_what_is_over_stands_beside_that_search_is_good() -> None:
