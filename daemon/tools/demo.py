@@ -28,7 +28,14 @@ from ..commands import options
     type=options.duration,
     default="20s",
     show_default=True,
-    help="Time until the ranking of one country gets worse.",
+    help="Time until the ranking of one country gets worse, once the history is read.",
+)
+@click.option(
+    "--repair-after",
+    type=options.duration,
+    default="6m",
+    show_default=True,
+    help="Time from then until it is repaired; 0s: never.",
 )
 @click.option(
     "--duration",
@@ -36,7 +43,12 @@ from ..commands import options
     help="How long the demo runs.  [default: until interrupted]",
 )
 def demo_command(
-    port: int, seed: int, rate: int, regression_after: int, duration: int | None
+    port: int,
+    seed: int,
+    rate: int,
+    regression_after: int,
+    repair_after: int,
+    duration: int | None,
 ) -> None:
     """Try it all on simulated traffic, with nothing else installed."""
     from ..telemetry import logs
@@ -48,6 +60,7 @@ def demo_command(
         seed=seed,
         rate=rate,
         regression_after_s=regression_after // 1000,
+        repair_after_s=repair_after // 1000 or None,
         max_seconds=None if duration is None else duration // 1000,
     )
     sys.exit(code)

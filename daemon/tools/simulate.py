@@ -6,6 +6,7 @@ events ─▶ paced by the clock ─▶ sink (Kafka topic or file)
 import asyncio
 import sys
 from contextlib import nullcontext
+from math import inf
 from typing import Final
 
 import click
@@ -118,6 +119,11 @@ def check_segment(segment: dict[str, str]) -> None:
     help="Break something from then on, counted from the start of the live traffic.",
 )
 @click.option(
+    "--repair-after",
+    type=options.duration,
+    help="Repair it so long after it broke.  [default: never]",
+)
+@click.option(
     "--regression-segment",
     type=options.segment,
     default="country=DE",
@@ -185,6 +191,7 @@ def simulate_command(
     start: int | None,
     seed: int,
     regression_after: int | None,
+    repair_after: int | None,
     regression_segment: dict[str, str],
     regression_kind: Breakage,
     broken_file: str | None,
@@ -203,7 +210,10 @@ def simulate_command(
     regression = None
     if regression_after is not None:
         after_s = (backfill + regression_after) / 1000
-        regression = Regression(after_s, segment, regression_kind)
+        until_s = inf if repair_after is None else after_s + repair_after / 1000
+        regression = Regression(after_s, segment, regression_kind, until_s)
+    elif repair_after is not None:
+        raise click.UsageError("--repair-after: only with --regression-after")
     traffic = Traffic(
         seed=seed,
         rate=rate,

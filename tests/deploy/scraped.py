@@ -41,7 +41,7 @@ stratify_by = "country"
 """
 SCRAPING: Final = """
 global: {{scrape_interval: {every}, evaluation_interval: {every}}}
-rule_files: [always.yml, rules/*.yml]
+rule_files: [more.yml, rules/*.yml]
 scrape_configs:
 - job_name: relevanced
   static_configs: [{{targets: ["127.0.0.1:{port}"]}}]
@@ -57,9 +57,11 @@ groups:
 class Prometheus:
     """A Prometheus server that scrapes one port. `close` kills it."""
 
-    def __init__(self, binary: str, directory: Path, port_to_scrape: int) -> None:
+    def __init__(
+        self, binary: str, directory: Path, port_to_scrape: int, more_rules: str = ALWAYS_FIRING
+    ) -> None:
         self.port = processes.free_port()
-        (directory / "always.yml").write_text(ALWAYS_FIRING)
+        (directory / "more.yml").write_text(more_rules)
         _copy_rules(directory / "rules")
         config = directory / "prometheus.yml"
         config.write_text(SCRAPING.format(every=SCRAPE_EVERY, port=port_to_scrape))

@@ -6,21 +6,19 @@ import re
 import shutil
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import pytest
 
 from relevanced.daemon.kafka import KafkaProducer, KafkaSettings
-from tests.deploy.dashboard_rules import Json, expressions, targets, variable_query, variables
+from tests.deploy.dashboard_rules import Json, expressions, targets
 from tests.deploy.scraped import Prometheus, scraped_daemon, until
+from tests.deploy.shown import choices, fill
 from tests.deploy.test_dashboards import DASHBOARDS
 from tests.services.kafka_server import Broker
 from tests.services.redis_server import RedisServer, binaries
 
-EMPTY: Final = ("cluster", "namespace", "runbook", "page")
-"""Variables without a value here: Grafana then fills in an empty text."""
-SPANS: Final = {"__rate_interval": "10s", "__range": "60s", "__interval": "2s"}
 FORMER_AGE_S: Final = 1200
 """Age of an event outside the smallest window that is not late yet."""
 HISTORY_AGE_S: Final = 27 * 3600
@@ -93,31 +91,6 @@ def prometheus(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Itera
         redis.kill()
         for name in (topic, letters):
             asyncio.run(kafka.delete_topic(name))
-
-
-def fill(text: str, values: Mapping[str, str]) -> str:
-    """The text with its variables replaced, as Grafana does."""
-    return re.sub(r"\$(\w+)", lambda found: values[found[1]], text)
-
-
-def choices(server: Prometheus, dashboard: Json) -> dict[str, str]:
-    """The initial value of each variable: its preset, or its first value."""
-    selected: dict[str, str] = dict(SPANS)
-    for name, variable in variables(dashboard).items():
-        if variable["type"] == "textbox":
-            selected[name] = variable["query"]
-        if variable["type"] != "query":
-            continue
-        selector, label = variable_query(variable)
-        found = server.values(fill(selector, selected), label)
-        preset = variable.get("current", {}).get("value")
-        if preset == "$__all":
-            selected[name] = variable["allValue"]
-            continue
-        assert found or name in EMPTY, f"variable {name}: has no values"
-        assert preset in (None, *found), f"variable {name}: {preset} is not in {found}"
-        selected[name] = preset or (found[0] if found else "")
-    return selected
 
 
 def queries() -> list[Any]:

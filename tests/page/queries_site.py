@@ -28,7 +28,7 @@ from relevanced.daemon.storage import (
     plan_commit,
 )
 from relevanced.daemon.tools.demonstration import BACKFILL_S, SETTINGS, demo_traffic
-from relevanced.daemon.tools.traffic import generate_events
+from relevanced.daemon.tools.traffic import Regression, generate_events
 from relevanced.daemon.views import Mirror
 from relevanced.metrics import catalog
 from tests.daemon.http.test_queries import Record, Site, Stored
@@ -102,7 +102,8 @@ def demo_lane() -> MemoryLane:
     """What a lane of the demo stores five minutes after the ranking of DE broke, under the demo's
     own settings."""
     until_ms = DEMO_START_MS + (BACKFILL_S + 2 * DEMO_BROKEN_S) * 1000
-    traffic = demo_traffic(seed=1, rate=30, regression_after_s=BACKFILL_S + DEMO_BROKEN_S)
+    regression = Regression(BACKFILL_S + DEMO_BROKEN_S)
+    traffic = replace(demo_traffic(seed=1, rate=30), regression=regression)
     events = generate_events(traffic, DEMO_START_MS)
     due = takewhile(lambda pair: pair[0] < until_ms, events)
     records = [Record(msgspec.json.encode(event), n) for n, (_, event) in enumerate(due)]

@@ -45,7 +45,8 @@ async def main() -> None:
     command = [sys.executable, "-m", "relevanced.daemon", "demo", "--port", str(port)]
     with tempfile.TemporaryDirectory() as name:
         log = Path(name) / "demo.log"
-        demo = processes.spawn([*command, "--regression-after", BREAKS_AFTER], log=log)
+        broken = ["--regression-after", BREAKS_AFTER, "--repair-after", "0s"]
+        demo = processes.spawn([*command, *broken], log=log)
         try:
             while not log.exists() or b"http://" not in log.read_bytes():
                 assert demo.poll() is None, log.read_text()

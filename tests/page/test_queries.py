@@ -323,3 +323,14 @@ async def test_page_names_the_queries_that_the_demo_breaks(
         assert len({*named} & {*BROKEN_QUERIES}) >= least
         note = await text(page, "#queries-note")
         assert "The hour since " in note and "So the worst queries are listed" in note
+
+
+async def test_no_mark_of_the_demos_data_quality_is_red(page: Page) -> None:
+    """Its feedback joins as it does where the attribution window is longer."""
+    async with serving(demo_lane(), page, plan=DEMO_SETTINGS.plan) as daemon:
+        await page.open(daemon.unfolded)
+        await page.until("document.querySelectorAll('#outcomes tbody tr').length > 2")
+        red = "document.querySelectorAll('#fold-quality :is(.worse, .ill)')"
+        assert await page.value(f"[...{red}].map(one => one.innerText)") == []
+        listed = await text(page, "#outcomes")
+        assert "feedback unjoined" in listed and "accepted" in listed

@@ -1,14 +1,16 @@
 """A model of search traffic: impressions and the feedback on them, in order of arrival, and the
 files beside the events.
 
-Seeded: the same `Traffic` and start time give the same native events. `world.py` has the
-users, queries and rankers behind them.
+Seeded: the same `Traffic` and start time give the same native events; with a `Regression` that is
+set while they are drawn, the same from the same times. `world.py` has the users, queries and
+rankers behind them.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from heapq import heappop, heappush
+from math import inf
 from pathlib import Path
 from random import Random
 from typing import Any, Final, TypeAlias
@@ -59,13 +61,22 @@ LATE_CLICKS: Final = 0.02
 
 @dataclass(frozen=True)
 class Regression:
-    """From `after_s` on, something is broken for one segment: by default its ranking."""
+    """From `after_s` on, something is broken for one segment: by default its ranking.
+
+    Times are seconds since the start of the traffic.
+    """
 
     after_s: float
     segment: Mapping[str, str] = field(default_factory=lambda: {"country": "DE"})
     """Attribute → value, all of which must match; `experiment:NAME` stands for its variant.
     Without any it is everything."""
     what: Breakage = "ranking"
+    until_s: float = inf
+    """When it is repaired: searches from then on are as before."""
+
+    def is_on(self, time_s: float) -> bool:
+        """Whether it is broken then."""
+        return self.after_s <= time_s < self.until_s
 
     def affects(self, user: User) -> bool:
         """Whether the user is of the segment."""
@@ -99,6 +110,9 @@ class Traffic:
     effect: float = 0.0
     faults: Faults = Faults()
     zero_results: float = 0.02
+    delays: float = 1.0
+    """How long users take to click, to add to the cart and to buy, as a multiple of what is usual:
+    at 1 nine clicks in ten come within half a minute, and a few in 20 minutes."""
     shares: Mapping[str, Mapping[str, float]] = field(default_factory=lambda: SHARES)
     variants: tuple[str, ...] = (CONTROL, TREATMENT)
 
@@ -131,23 +145,29 @@ def generate_events(traffic: Traffic, start_ms: int) -> Iterator[tuple[int, Nati
     Arrival is the event time, unless `faults.disorder` delays it. Raises ValueError for a rate
     that is not positive, or an effect that no ranker has.
     """
-    if not traffic.rate > 0:
-        raise ValueError(f"rate={traffic.rate:g}: must be > 0")
-    return _Stream(traffic, start_ms).run()
+    return iter(TrafficStream(traffic, start_ms))
 
 
-class _Stream:
-    """One run of the traffic: its random generator, and a heap of the events still to arrive."""
+class TrafficStream:
+    """One run of the traffic: its random generator, and a heap of the events still to arrive.
+
+    Raises ValueError as `generate_events` does.
+    """
 
     def __init__(self, traffic: Traffic, start_ms: int) -> None:
+        if not traffic.rate > 0:
+            raise ValueError(f"rate={traffic.rate:g}: must be > 0")
         self.traffic = traffic
         self.start_ms = start_ms
+        self.regression = traffic.regression
+        """What breaks. It may be set at any time, for searches that were not drawn yet: no more
+        than one search is drawn ahead."""
         self.random = Random(f"traffic {traffic.seed} {start_ms}")
         self.pending: list[tuple[int, int, NativeEvent]] = []
         self.count = 0
         self.treated_share = traffic.treated_share
 
-    def run(self) -> Iterator[tuple[int, NativeEvent]]:
+    def __iter__(self) -> Iterator[tuple[int, NativeEvent]]:
         """Yield (arrival in ms, event): searches are a Poisson process."""
         per_ms = self.traffic.rate / EVENTS_PER_IMPRESSION / 1000
         world, random, pending = self.traffic.world, self.random, self.pending
@@ -208,7 +228,7 @@ class _Stream:
 
     def _user(self, now_ms: int) -> User:
         """Draw the user of the next search."""
-        world, random, regression = self.traffic.world, self.random, self.traffic.regression
+        world, random, regression = self.traffic.world, self.random, self.regression
         (user,) = random.choices(world.users, cum_weights=world.user_weights)
         moves = regression is not None and regression.what == "mix" and self._is_on(now_ms)
         if moves and random.random() < MOVED:
@@ -218,37 +238,38 @@ class _Stream:
 
     def _grows(self, user: User) -> bool:
         """Whether the user is of the segment that gets more of the searches."""
-        regression = self.traffic.regression
+        regression = self.regression
         return regression is not None and regression.what == "mix" and regression.affects(user)
 
     def _broken(self, what: Breakage, now_ms: int, user: User) -> bool:
         """Whether this is broken for the user."""
-        regression = self.traffic.regression
+        regression = self.regression
         if regression is None or regression.what != what:
             return False
         return self._is_on(now_ms) and regression.affects(user)
 
     def _is_on(self, now_ms: int) -> bool:
-        regression = self.traffic.regression
-        return regression is not None and now_ms >= self.start_ms + regression.after_s * 1000
+        regression = self.regression
+        return regression is not None and regression.is_on((now_ms - self.start_ms) / 1000)
 
     def _click(self, impression_id: str, shown_ms: int, item: str, rank: int) -> None:
         """Schedule a click 1 to 60 s later, or minutes later, and the events that may follow it."""
-        random, faults = self.random, self.traffic.faults
+        random, faults, delays = self.random, self.traffic.faults, self.traffic.delays
         if random.random() < LATE_CLICKS:
-            clicked_ms = shown_ms + int(random.uniform(60_000, 1_200_000))
+            clicked_ms = shown_ms + int(delays * random.uniform(60_000, 1_200_000))
         else:
-            clicked_ms = shown_ms + 1000 + int(min(random.expovariate(1 / 12_000), 59_000))
+            least_ms, more_ms = 1000, min(random.expovariate(1 / 12_000), 59_000)
+            clicked_ms = shown_ms + int(delays * least_ms) + int(delays * more_ms)
         if faults.orphans and random.random() < faults.orphans:
             impression_id += "-lost"
         if faults.off_list and random.random() < faults.off_list:
             item += "-elsewhere"
         self._feedback(impression_id, clicked_ms, "click", item, rank)
         if random.random() < CART_AFTER_CLICK:
-            cart_ms = clicked_ms + int(random.uniform(5_000, 90_000))
+            cart_ms = clicked_ms + int(delays * random.uniform(5_000, 90_000))
             self._feedback(impression_id, cart_ms, "add_to_cart", item, rank)
             if random.random() < PURCHASE_AFTER_CART:
-                bought_ms = cart_ms + int(random.uniform(20_000, 300_000))
+                bought_ms = cart_ms + int(delays * random.uniform(20_000, 300_000))
                 self._feedback(impression_id, bought_ms, "purchase", item, rank)
 
     def _feedback(self, impression_id: str, time_ms: int, kind: str, item: str, rank: int) -> None:

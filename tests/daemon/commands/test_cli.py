@@ -140,7 +140,13 @@ def test_configuration_file_may_come_from_a_variable(given: list[Any], tmp_path:
 def test_demo_passes_seconds(given: list[Any]) -> None:
     relevanced("demo", "--port", "0", "--regression-after", "2m", "--duration", "90s")
     expected = {"port": 0, "seed": 1, "rate": 100, "regression_after_s": 120, "max_seconds": 90}
-    assert given == [((), expected)]
+    assert given == [((), expected | {"repair_after_s": 360})]
+
+
+def test_demo_repairs_never_after_0_seconds(given: list[Any]) -> None:
+    relevanced("demo", "--repair-after", "90s")
+    relevanced("demo", "--repair-after", "0s")
+    assert [named["repair_after_s"] for _, named in given] == [90, None]
 
 
 def test_replay_takes_the_format_from_the_command(given: list[Any], tmp_path: Path) -> None:

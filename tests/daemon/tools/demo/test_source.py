@@ -1,5 +1,6 @@
 """The demo's traffic as lanes: due by the clock, in order, kept until it is durable."""
 
+import tracemalloc
 from collections.abc import Iterator, Mapping
 from itertools import count
 from typing import Any
@@ -8,10 +9,13 @@ import msgspec
 import pytest
 
 from relevanced.daemon.config import LogEnd
-from relevanced.daemon.tools.demonstration import LANES, TOPIC, DemoSource
+from relevanced.daemon.tools.demonstration import LANES, TOPIC, DemoSource, demo_traffic
+from relevanced.daemon.tools.traffic import TrafficStream
 from relevanced.daemon.worker import Batch, OffsetBeyondEnd
 
 SECOND_MS = 1000
+MINUTE_S = 60
+HOUR_MINUTES = 60
 
 
 def traffic() -> Iterator[tuple[int, Mapping[str, Any]]]:
@@ -23,9 +27,9 @@ def traffic() -> Iterator[tuple[int, Mapping[str, Any]]]:
 class Demo:
     """A source and its clock."""
 
-    def __init__(self) -> None:
+    def __init__(self, events: Iterator[tuple[int, Mapping[str, Any]]] | None = None) -> None:
         self.now_s = 0.0
-        self.source = DemoSource(traffic(), lambda: self.now_s)
+        self.source = DemoSource(events or traffic(), lambda: self.now_s)
 
     async def opened(self) -> "Demo":
         for lane in range(LANES):
@@ -123,3 +127,22 @@ async def test_lanes_are_never_taken_away() -> None:
     async with demo.source.batch_in_hand():
         assert await demo.source.still_member()
     assert demo.source.lanes_lost() == frozenset()
+
+
+async def test_hours_of_traffic_leave_nothing_behind() -> None:
+    """Neither in the records that are kept, nor in the users and events of the traffic."""
+    demo = await Demo(iter(TrafficStream(demo_traffic(seed=1, rate=2), 0))).opened()
+    traced = {}
+    tracemalloc.start()
+    try:
+        for minute in range(4 * HOUR_MINUTES + 1):
+            batch = await demo.at(minute * MINUTE_S)
+            for lane, offsets in batch.next_offsets.items():
+                demo.source.hint(lane, offsets)
+            if minute % HOUR_MINUTES == 0:
+                traced[minute // HOUR_MINUTES], _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    read = sum(one.next_offset or 0 for one in demo.source.status())
+    assert read > 0.9 * 2 * 4 * HOUR_MINUTES * MINUTE_S
+    assert max(traced[3], traced[4]) < traced[1] + 100_000, "of many MB that went through"

@@ -21,6 +21,7 @@ from relevanced.daemon.tools.traffic import (
     NativeEvent,
     Regression,
     Traffic,
+    TrafficStream,
     generate_events,
     ideal_quality,
     ordinary_quality,
@@ -154,6 +155,50 @@ def test_regression_begins_at_its_time() -> None:
     quality = {name: mean("nDCG@10", found) for name, found in lists.items()}
     assert quality["treatment False"] == pytest.approx(quality["control False"], abs=0.03)
     assert quality["control True"] - quality["treatment True"] > 0.10
+
+
+def test_regression_ends_at_its_time() -> None:
+    traffic = Traffic(rate=20, regression=Regression(0, until_s=HOUR_S))
+    lists = lists_by(
+        lambda event: f"{country(event)} {event['timestamp'] >= START_MS + HOUR_S * 1000}",
+        2 * HOUR_S,
+        traffic,
+    )
+    quality = {name: mean("nDCG@10", found) for name, found in lists.items()}
+    assert quality["US False"] - quality["DE False"] > 0.10
+    assert quality["DE True"] == pytest.approx(quality["US True"], abs=0.04)
+
+
+def test_a_regression_that_is_decided_late_equals_one_that_was_known() -> None:
+    regression = Regression(300, until_s=600)
+    known = first(16_000, Traffic(rate=20, regression=regression))
+    stream = TrafficStream(Traffic(rate=20), START_MS)
+    events = iter(stream)
+    before = list(takewhile(lambda pair: pair[0] < START_MS + 299_000, events))
+    stream.regression = regression
+    assert before == known[: len(before)]
+    rest = list(islice(events, len(known) - len(before) - 1))  # takewhile has taken one more
+    assert rest == known[len(before) + 1 :]
+    assert rest != first(16_000, Traffic(rate=20))[len(before) + 1 :]
+
+
+def test_users_in_a_hurry_click_and_buy_sooner_on_the_same_lists() -> None:
+    def times(delays: float) -> list[float]:
+        shown: dict[str, int] = {}
+        found = []
+        for event in within(2 * HOUR_S, Traffic(rate=20, delays=delays)):
+            name, time_ms = event["impression_id"], event["timestamp"]
+            if event["type"] == "impression":
+                shown[name] = time_ms
+            else:
+                found.append((time_ms - shown[name]) / 1000)
+        return found
+
+    usual, hurried = times(1.0), times(0.25)
+    assert len(hurried) == pytest.approx(len(usual), rel=0.02)
+    for share in (50, 90, 99):
+        expected = np.percentile(usual, share) / 4
+        assert np.percentile(hurried, share) == pytest.approx(expected, rel=0.1)
 
 
 @pytest.mark.parametrize("effect", [0.06, -0.06, 0.0])
