@@ -7,6 +7,7 @@ of the API, gzip) is made in a thread.
 
 import asyncio
 import errno
+import re
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +21,7 @@ from aiohttp import web
 from ..errors import Damaged, Unavailable
 from ..exporter import Published, QueryReads, StoredQueries
 from ..telemetry import Telemetry
+from . import runbook
 from .api import openapi, parameters
 from .api.health import Role
 from .api.parameters import BadRequest
@@ -27,7 +29,7 @@ from .api.route import Answer, MarkerSettings, RequestContext, Route, answer, er
 from .api.routes import ROUTES
 from .connections import Connections, Listener, open_sockets
 from .markers import admit, is_local, posted_json
-from .negotiation import ASSETS, HEADERS, Asset, wants_gzip, wants_openmetrics
+from .negotiation import ASSETS, CONTENT_TYPES, HEADERS, Asset, wants_gzip, wants_openmetrics
 from .requests import request_readers
 from .security import Security
 
@@ -155,8 +157,12 @@ class HttpServer:
                 handler = partial(self._api, route, path != route.path)
                 is_get = route.method == "GET"  # which answers HEAD too
                 add = web.get if is_get else partial(web.route, route.method)
-                routes.append(add(path, handler))
+                routes.append(add(_any_text(path), handler))
         routes += [web.get(path, partial(_asset, asset)) for path, asset in ASSETS.items()]
+        routes += [
+            web.get(runbook.PATH, _runbook),
+            web.get(_any_text(runbook.SECTION_PATH), _runbook),
+        ]
         application.add_routes(routes)
         return application
 
@@ -243,6 +249,11 @@ class HttpServer:
         return _json(200 if published.ready else 503, msgspec.json.encode(readiness))
 
 
+def _any_text(path: str) -> str:
+    """The path with parts that may be any text: names have braces too."""
+    return re.sub(r"\{(\w+)\}", r"{\1:[^/]+}", path)
+
+
 @web.middleware
 async def _errors_as_json(request: web.Request, handler: _Handler) -> web.StreamResponse:
     """Send the library's own errors (404, 405 …) in the JSON form of all other errors."""
@@ -301,6 +312,17 @@ async def _asset(asset: Asset, request: web.Request) -> web.StreamResponse:
     """Send one file of the web page."""
     made = packed(asset.body, *_preferences(request))
     return await _send_answer(request, made, {"Content-Type": asset.content_type, **HEADERS})
+
+
+async def _runbook(request: web.Request) -> web.StreamResponse:
+    """Send the runbook, or the section of a name."""
+    name = request.match_info.get("alert")
+    made_by = runbook.whole if name is None else partial(runbook.section, name)
+    page = await asyncio.to_thread(made_by)
+    gzipped, known = _preferences(request)
+    status = HTTPStatus.OK if page.exists else HTTPStatus.NOT_FOUND
+    made = packed(page.body, gzipped, known if page.exists else "", status)
+    return await _send_answer(request, made, {"Content-Type": CONTENT_TYPES[".html"], **HEADERS})
 
 
 def _preferences(request: web.Request) -> tuple[bool, str]:

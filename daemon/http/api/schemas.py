@@ -109,6 +109,7 @@ TEXTS: Final[Mapping[str, str]] = {
 """Field, or `Type.field` where it has a meaning of its own there → what it means."""
 
 EXAMPLES: Final[Mapping[str, Any]] = {
+    "alert": "RelevancedScoreDropped",
     "alive": True,
     "as_of": TIME,
     "at": TIME,

@@ -42,12 +42,12 @@ function alertOf({ judged }) {
   return judged ? "RelevancedJudgedScoreDropped" : "RelevancedScoreDropped";
 }
 
-// What to do about the change in the headline: where to look, and the section of the runbook, with a link where its address is set.
+// What to do about the change in the headline: where to look, and the section of the runbook: of the one that is set, else of this server.
 function showRunbook(change, parts, runbook) {
   if (!change) return;
   const name = alertOf(change);
-  const section = runbook ? element("a", { href: `${runbook}#${name.toLowerCase()}` }, name) : name;
-  $("runbook").replaceChildren("What to do: ", section, runbook ? "" : " in the runbook (the setting links.runbook makes this a link)");
+  const href = runbook ? `${runbook}#${name.toLowerCase()}` : `runbook/${name}`;
+  if ($("runbook").querySelector("a")?.getAttribute("href") !== href) $("runbook").replaceChildren("What to do: ", element("a", { href }, name));
   const pattern = parts?.pattern ?? change.pattern;
   setText($("look"), pattern ? visible(`Looks like ${pattern.name}: ${pattern.words}. Look at: ${pattern.look_at}.`) : "");
 }

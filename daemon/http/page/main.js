@@ -14,6 +14,7 @@ import { ask, requestAll } from "./requests.js";
 import { findsClick, plain, subject } from "./said.js";
 import { RANGES, beginOf, levelBefore, stepsOf, usualOf } from "./steps.js";
 import { firstRows, ordered, restOf, showMetrics, showSegments } from "./tables.js";
+import { nextTheme, theme } from "./theme.js";
 import { WideChart } from "./widechart.js";
 import { LATE_SECONDS, early, isWhole, named, seconds, stale, time } from "./words.js";
 
@@ -21,7 +22,6 @@ const EVERY_MS = 3000;
 const HIDDEN_EVERY_MS = 20000;
 const RETRY_MS = [1000, 2000, 4000, 8000, 15000];
 const FILTER_FROM = 12; // so many segments can be filtered
-const THEMES = ["auto", "light", "dark"];
 
 const charts = new Map();
 const wide = new WideChart();
@@ -228,18 +228,9 @@ async function refresh() {
   state.timer = setTimeout(refresh, state.failures ? retry : document.hidden ? HIDDEN_EVERY_MS : EVERY_MS);
 }
 
-// ---- theme and wiring ----
+// ---- wiring ----
 
-function useTheme(theme) {
-  document.documentElement.dataset.theme = theme;
-  setText($("theme"), `Theme: ${theme}`);
-}
-
-function nextTheme() {
-  const theme = THEMES[(THEMES.indexOf(document.documentElement.dataset.theme) + 1) % THEMES.length];
-  localStorage.setItem("theme", theme);
-  useTheme(theme);
-}
+const showTheme = () => setText($("theme"), `Theme: ${theme()}`);
 
 function choose(change) {
   select(change);
@@ -261,8 +252,11 @@ function pick(event) {
 document.body.append(shape("svg", { id: "definitions", "aria-hidden": "true" }, shape("defs", {},
   shape("pattern", { id: "hatch", width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" },
     shape("path", { d: "M0 0V6" })))));
-useTheme(THEMES.includes(localStorage.getItem("theme")) ? localStorage.getItem("theme") : "auto");
-$("theme").addEventListener("click", nextTheme);
+showTheme();
+$("theme").addEventListener("click", () => {
+  nextTheme();
+  showTheme();
+});
 for (const name of ["lead", "controls"]) $(name).addEventListener("submit", (event) => event.preventDefault());
 for (const name of ["lead", "controls", "span"]) $(name).addEventListener("change", (event) => choose({ [event.target.name]: event.target.value }));
 $("hours").append(hourly.node);
