@@ -31,7 +31,7 @@ from .connections import Connections, Listener, open_sockets
 from .markers import admit, is_local, posted_json
 from .negotiation import ASSETS, CONTENT_TYPES, HEADERS, Asset, wants_gzip, wants_openmetrics
 from .requests import request_readers
-from .security import Security
+from .security import USER, Security
 
 TEXT: Final = "text/plain; version=0.0.4; charset=utf-8"
 OPENMETRICS: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
@@ -224,6 +224,7 @@ class HttpServer:
             self.markers,
             self._reads_of_queries(),
             b"" if route.body is None else await posted_json(request),
+            user=request.get(USER),
         )
         if route.load is not None:
             context = await route.load(context, context.query(route, given))

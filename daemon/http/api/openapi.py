@@ -58,7 +58,7 @@ def document(version: str, routes: Sequence[Route]) -> bytes:
 def _operation(route: Route, path: str) -> dict[str, Any]:
     given: dict[str, Any] = {"parameters": list(map(_parameter, route.parameters))}
     if route.body is not None:
-        given = {"requestBody": {"required": True, **_content(route.body)}}
+        given["requestBody"] = {"required": True, **_content(route.body)}
     answers = {status: _json(text, route.answer) for status, text in route.statuses.items()}
     if path.endswith(SUFFIX):
         answers = {200: _csv(route)}

@@ -110,6 +110,7 @@ TEXTS: Final[Mapping[str, str]] = {
 
 EXAMPLES: Final[Mapping[str, Any]] = {
     "alert": "RelevancedScoreDropped",
+    "acknowledged": None,
     "alive": True,
     "as_of": TIME,
     "at": TIME,
@@ -226,6 +227,11 @@ EXAMPLES: Final[Mapping[str, Any]] = {
     "Judged.unjudged": "zero",
     "Judged.until": TIME,
     "JudgedChange.unit": "week",
+    "Acknowledged.text": "rolled back to v7, waiting",
+    "Acknowledged.until": "2026-11-20T14:30:00.000Z",
+    "Acknowledged.by": "bob",
+    "AcknowledgementPosted.text": "rolled back to v7, waiting",
+    "AcknowledgementPosted.until": "2026-11-20T14:30:00Z",
     "AttributeFiles.attribute": "traffic",
     "AttributeFiles.refused": [],
     "DatedFile.name": "2026-11-20T0000Z-quepid.csv",

@@ -1,7 +1,9 @@
 // The page. What is selected is kept in the address; the rest is requested from /api/v1 every few seconds.
 
+import { showAcknowledged, wireAcknowledging } from "./acknowledge.js";
 import { openFolds, select, selection } from "./address.js";
 import { Chart } from "./charts.js";
+import { clockText } from "./clock.js";
 import { $, element, keyed, setText, shape, visible } from "./dom.js";
 import { showFolds, unfold, wireFolds } from "./folds.js";
 import { absentText, headlineChange, headlineMetric, showHeadline } from "./headline.js";
@@ -58,6 +60,7 @@ function showScores(health, at, found) {
   const { shown } = found;
   const shared = (change) => (change.verdict === "diluted" ? sharedWith(found.settled, change) : "");
   showHeadline(health, at, found);
+  showAcknowledged(headlineChange(found.settled), found.settled.as_of, health);
   setText($("absent"), absentText(at, found));
   $("absent").hidden = !$("absent").textContent;
   showOpen($("open"), found.settled);
@@ -196,13 +199,15 @@ async function update(round) {
   if (round !== state.round) return;
   state.health = health;
   showHealth(health);
-  setText($("stale"), stale(health));
-  $("stale").hidden = !$("stale").textContent;
+  for (const [id, text] of [["stale", stale(health)], ["skew", clockText()]]) {
+    setText($(id), text);
+    $(id).hidden = !text;
+  }
   showFolds(openFolds(), hiddenFolds(health, found));
   for (const name of ["controls", "movers", "metrics", "lines", "variants"]) $(name).hidden = !found;
   queries.show(health, at, found);
   judged.show(health, at, found);
-  if (!found) for (const name of ["open", "wide", "cause", "acts", "absent"]) $(name).hidden = true;
+  if (!found) for (const name of ["open", "wide", "cause", "acknowledged", "acts", "absent"]) $(name).hidden = true;
   $("second").hidden = false;
   if (!found) return showNothing(health);
   showControls(health, at);
@@ -262,6 +267,7 @@ for (const name of ["lead", "controls", "span"]) $(name).addEventListener("chang
 $("hours").append(hourly.node);
 $("wide-chart").append(wide.node);
 wireFolds();
+wireAcknowledging(refresh);
 $("acts").addEventListener("click", (event) => {
   const { unfold: name } = event.target.dataset;
   if (name) unfold(name);

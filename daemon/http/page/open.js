@@ -2,7 +2,7 @@
 
 import { element, keyed, setText, visible } from "./dom.js";
 import { began } from "./onset.js";
-import { when } from "./said.js";
+import { acknowledgedText, when } from "./said.js";
 import { NARROW, clock, score, signed } from "./words.js";
 
 const MOST_OTHERS = 6;
@@ -46,7 +46,7 @@ function facts(change, now) {
 // What else is said of a change, a line each.
 function lines(change, now) {
   if (["recovered", "superseded"].includes(change.state)) return [];
-  const found = [facts(change, now)];
+  const found = [facts(change, now), acknowledgedText(change, now)].filter(Boolean);
   if (change.graded) found.push(`Graded by ${change.graded.judgements}. No clicks are in it. ${change.graded.doubts}`.trim());
   if (change.beside?.graded?.doubts) found.push(change.beside.graded.doubts);
   const { pattern, also = [], diluted = [], segment } = change;

@@ -1,5 +1,6 @@
 // What the page requests from /api/v1.
 
+import { noteDate } from "./clock.js";
 import { headlineChange } from "./headline.js";
 import { asHistory, hoursOfSpan, lastHours } from "./hours.js";
 import { openOn } from "./open.js";
@@ -17,9 +18,19 @@ export const WHOLE = { grouping: "all", segment: "all" };
 export async function ask(path, parameters = [], patience = PATIENCE_MS) {
   const query = new URLSearchParams(parameters);
   const answer = await fetch(`api/v1/${path}${parameters.length ? `?${query}` : ""}`, { cache: "no-cache", signal: AbortSignal.timeout(patience) });
+  return read(answer, path);
+}
+
+async function read(answer, path) {
+  noteDate(answer.headers.get("Date"));
   if (answer.ok) return answer.json();
   const said = await answer.json().catch(() => ({}));
   throw new Error(said.error ?? `${path}: status ${answer.status}`);
+}
+
+export async function send(method, path, body) {
+  const sent = body === undefined ? {} : { headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
+  return read(await fetch(`api/v1/${path}`, { method, signal: AbortSignal.timeout(PATIENCE_MS), ...sent }), path);
 }
 
 const pairs = ({ grouping, segment }) => [["grouping", grouping], ["segment", segment]];

@@ -132,6 +132,13 @@ const STATES = {
   }),
 };
 
+// `Acknowledged by bob until 14:30: rolled back to v7, waiting.`
+export function acknowledgedText({ acknowledged }, now) {
+  if (!acknowledged) return "";
+  const { text, until, by } = acknowledged;
+  return `Acknowledged${by ? ` by ${by}` : ""} until ${clock(until, now)}: ${text.trimEnd()}${/[.!?…]\s*$/.test(text) ? "" : "."}`;
+}
+
 // While what happened before is still being read, nothing is judged.
 export const early = (catching, asOf) => ({
   tone: "wait",
