@@ -4,7 +4,6 @@ import base64
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -26,9 +25,9 @@ from relevanced.daemon.http import (
 from relevanced.daemon.panes import HOUR_MS
 from relevanced.daemon.storage import Client, MarkerLog
 from relevanced.daemon.telemetry import Telemetry
-from relevanced.daemon.views import LaneView, Names
+from relevanced.daemon.views import WHOLE
 from tests.daemon.exporter.test_open_changes import PER_MINUTE, SETTLED_MS
-from tests.daemon.exporter.two_countries import NAMES, NOW_MS, PLAN, Site
+from tests.daemon.exporter.two_countries import NOW_MS, PLAN, Site
 from tests.services.fixtures import AnyRedis
 from tests.services.redis_lanes import NAMESPACE, client_at
 from tests.services.test_markers import JSON, USERS
@@ -42,15 +41,6 @@ SAID: Final = {"text": "rolled back to v7, waiting", "until": UNTIL}
 DOCUMENT: Final[dict[str, Any]] = json.loads(openapi.document("1", ROUTES))
 HOSTILE: Final = "</script>{a}%2F?#\u202e"
 NOBODY: Final[Mapping[str, str]] = {}
-
-
-class Hostile(Site):
-    """Of which DE has another name."""
-
-    def lane(self, as_of_ms: int) -> LaneView:
-        found = super().lane(as_of_ms)
-        names = Names([(by, HOSTILE if name == "DE" else name) for by, name in NAMES])
-        return replace(found, names=names)
 
 
 class Exporter:
@@ -221,7 +211,8 @@ async def test_an_unknown_change_is_refused_with_those_that_are_open(exporter: E
 
 
 async def test_the_name_of_a_segment_may_be_any_text(client: Client) -> None:
-    site = Hostile(BREAK_MS - HOUR_MS, BREAK_MS, 0.65, PER_MINUTE)
+    site = Site(BREAK_MS - HOUR_MS, BREAK_MS, 0.65, PER_MINUTE)
+    site.names = (WHOLE, ("country", HOSTILE), ("country", "US"))
     async with exporting(client, site=site) as exporter:
         (change,) = (await exporter.changes())["open"]
         assert HOSTILE in change["id"]

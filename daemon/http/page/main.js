@@ -18,7 +18,7 @@ import { RANGES, beginOf, levelBefore, stepsOf, usualOf } from "./steps.js";
 import { firstRows, ordered, restOf, showMetrics, showSegments } from "./tables.js";
 import { nextTheme, theme } from "./theme.js";
 import { WideChart } from "./widechart.js";
-import { LATE_SECONDS, early, isWhole, named, seconds, stale, time } from "./words.js";
+import { LATE_SECONDS, early, isWhole, named, seconds, spoken, stale, time } from "./words.js";
 
 const EVERY_MS = 3000;
 const HIDDEN_EVERY_MS = 20000;
@@ -66,7 +66,7 @@ function showScores(health, at, found) {
   showOpen($("open"), found.settled);
   showWide(at, found);
   showWhere(at, found, shared);
-  const title = isWhole(found.segment) ? "everything" : visible(found.segment.segment);
+  const title = isWhole(found.segment) ? "everything" : visible(spoken(found.segment.segment));
   const grouping = isWhole(found.segment) ? " " : ` ${visible(found.segment.grouping)}, `;
   $("metrics-title").replaceChildren(`Every metric of ${title}`, element("small", {}, `${grouping}${at.window} ${at.view}`));
   showMetrics($("metrics").querySelector("tbody"), found.metrics.changes, found.metrics.beyond, at.metric, shared, new Map(health.metrics.map((one) => [one.metric, one.meaning])));
@@ -104,7 +104,7 @@ function showWide(at, found) {
   const steps = stepsOf([...own, byHour?.all], begin, history.as_of);
   const level = levelBefore(steps, change?.onset) ?? found.metrics.changes.find((one) => one.metric === at.metric)?.before.mean ?? null;
   const usual = usualOf(steps, byHour?.all, change?.onset, level);
-  const name = isWhole(segment) ? "Everything" : visible(segment.segment);
+  const name = isWhole(segment) ? "Everything" : visible(spoken(segment.segment));
   setText($("subject"), name);
   wide.showSteps({
     history, begin, steps, usual, change, ended, markers, isShare: findsClick(at.metric),

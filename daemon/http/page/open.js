@@ -3,7 +3,7 @@
 import { element, keyed, setText, visible } from "./dom.js";
 import { began } from "./onset.js";
 import { acknowledgedText, when } from "./said.js";
-import { NARROW, clock, score, signed } from "./words.js";
+import { NARROW, clock, score, signed, spoken } from "./words.js";
 
 const MOST_OTHERS = 6;
 const WORDS = {
@@ -18,7 +18,7 @@ const openBy = ({ open, standing }, judged) => [...open, ...standing].map((one) 
 
 const isEverywhere = (one) => one.grouping === "all";
 export const segmentsOf = (one) => one.segments ?? [one.segment];
-const names = (one) => (isEverywhere(one) ? "everything" : segmentsOf(one).map(visible).join(", "));
+const names = (one) => (isEverywhere(one) ? "everything" : segmentsOf(one).map(spoken).map(visible).join(", "));
 
 function listed(others, name) {
   const shown = others.slice(0, MOST_OTHERS).map((one) => `${name(one)} ${one.change_ratio === null ? "" : signed(one.change_ratio)}`.trim());
@@ -60,7 +60,7 @@ function lines(change, now) {
   }
   if (diluted.length) {
     const why = isEverywhere(change) ? "everything is" : `they share traffic with ${names(change)}`;
-    found.push(`Only ${called} because ${why}: ${listed(diluted, (one) => visible(one.segment))}.`);
+    found.push(`Only ${called} because ${why}: ${listed(diluted, (one) => visible(spoken(one.segment)))}.`);
   }
   return found;
 }
