@@ -10,6 +10,10 @@ const MARKS = { worse: "▼ ", good: "", wait: "" };
 export const headlineChange = ({ headline, open, standing }) =>
   [...open, ...standing].find((one) => one.id === headline.change) ?? null;
 
+// The change that a link is about: open, or just over.
+export const linkedChange = ({ open, standing, closed }, id) =>
+  [...open, ...standing, ...closed].flatMap((one) => [one, one.beside]).find((one) => one?.id === id) ?? null;
+
 // The metric of which the headline speaks; undefined where it is free.
 export function headlineMetric(settled) {
   const change = headlineChange(settled);
@@ -74,6 +78,7 @@ export function showHeadline(health, at, found) {
 // What a link asks for and nothing is shown of.
 export function absentText(at, found) {
   const absent = [...at.absent];
+  if (at.change && !linkedChange(found.settled, at.change)) absent.push(`change ${at.change}`);
   if (!found.exists) absent.push(isWhole(found.segment) ? "everything" : `${found.segment.grouping} ${named(found.segment)}`);
   return absent.length ? visible(`The link asks for ${absent.join(" and ")}: nothing is kept of that now. What is shown is what there is.`) : "";
 }

@@ -6,7 +6,7 @@ import { Chart } from "./charts.js";
 import { clockText } from "./clock.js";
 import { $, element, keyed, setText, shape, visible } from "./dom.js";
 import { showFolds, unfold, wireFolds } from "./folds.js";
-import { absentText, headlineChange, headlineMetric, showHeadline } from "./headline.js";
+import { absentText, headlineChange, headlineMetric, linkedChange, showHeadline } from "./headline.js";
 import { sharedWith, showOpen } from "./open.js";
 import { SPANS } from "./hours.js";
 import { JudgedPanel } from "./judgedpanel.js";
@@ -64,7 +64,7 @@ function showScores(health, at, found) {
   setText($("absent"), absentText(at, found));
   $("absent").hidden = !$("absent").textContent;
   showOpen($("open"), found.settled);
-  showWide(at, found);
+  showWide(health, at, found);
   showWhere(at, found, shared);
   const title = isWhole(found.segment) ? "everything" : visible(spoken(found.segment.segment));
   const grouping = isWhole(found.segment) ? " " : ` ${visible(found.segment.grouping)}, `;
@@ -91,7 +91,7 @@ function showWhere(at, { shown, segment }, shared) {
 }
 
 // The subject of the headline, or what has been selected, over time; the change's onset is in view.
-function showWide(at, found) {
+function showWide(health, at, found) {
   const { segment, settled, own, byHour, markers } = found;
   const { parts } = settled.headline;
   const isTold = ["open", "partly", "planned", "repaired"].includes(parts?.state) && parts.grouping === segment.grouping && parts.segments.includes(segment.segment);
@@ -106,6 +106,8 @@ function showWide(at, found) {
   const usual = usualOf(steps, byHour?.all, change?.onset, level);
   const name = isWhole(segment) ? "Everything" : visible(spoken(segment.segment));
   setText($("subject"), name);
+  const meaning = health.metrics.find((one) => one.metric === at.metric)?.meaning;
+  setText($("means"), plain(at.metric) || !meaning ? "" : `${at.metric}: ${meaning}`);
   wide.showSteps({
     history, begin, steps, usual, change, ended, markers, isShare: findsClick(at.metric),
     label: `${at.metric} of ${named(segment)}`, title: isTold ? `${subject(parts)} is what the headline tells` : "",
@@ -188,7 +190,8 @@ async function update(round) {
   let at = served ? selection(health, state) : null;
   let found = served && health.as_of ? await requestAll(health, at) : null;
   if (found) {
-    state.headlined = headlineMetric(found.settled);
+    const linked = linkedChange(found.settled, at.change);
+    state.headlined = linked && !linked.judged ? linked.metric : headlineMetric(found.settled);
     state.onlyLive = Boolean(early(found.live, found.settled)) || (Boolean(health.recording) && !found.settled.settled_until);
     const now = selection(health, state);
     if (now.metric !== at.metric || now.view !== at.view) {
