@@ -82,7 +82,7 @@ MARKED: Final = (
     ),
     Route(
         ACKNOWLEDGE_PATH,
-        "Acknowledge an open change: what is said beside it until then. No alert is silenced.",
+        "Say that an open change is known; it silences no alert.",
         (_CHANGE,),
         Acknowledged,
         _acknowledged,

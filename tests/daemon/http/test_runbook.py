@@ -118,7 +118,7 @@ async def test_no_link_of_the_runbook_is_dead(client: Client) -> None:
 async def test_a_document_that_is_not_served_is_named_by_its_path(client: Client) -> None:
     _, _, page = await client.get("/runbook")
     named = set(re.findall(r"<code>(deploy/guide/[^<]+)</code>", page))
-    assert len(named) > 4 and all((ROOT / name).is_file() for name in named)
+    assert len(named) > 2 and all((ROOT / name).is_file() for name in named)
 
 
 @pytest.mark.parametrize(
