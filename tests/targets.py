@@ -43,6 +43,7 @@ TABLE: Final = {
     # what the doors promise, on one Kafka and each kind of Redis, the daemon as users run it, and
     # the whole path with a killed worker; most others are about faults of the servers
     "tests/services": REST,
+    "tests/services/test_acknowledgements.py": TEST,
     "tests/services/test_daemon.py": TEST,
     "tests/services/test_damage.py": TEST,
     "tests/services/test_judged_lanes.py": TEST,

@@ -31,7 +31,7 @@ LIMITS: Final = (
     (re.compile(r"README\.md"), 12 * 1024),
     (re.compile(r"CHANGELOG\.md"), 5 * 1024),
     (re.compile(rf"{GUIDE}.*|metrics/README\.md|\.github/.*"), 8 * 1024),
-    (re.compile(r"deploy/runbook\.md"), 45 * 1024),
+    (re.compile(r"daemon/http/runbook\.md"), 45 * 1024),
     (re.compile(r"daemon/README\.md|deploy/README\.md"), 3 * 1024),
     (re.compile(r"daemon/\w+/README\.md"), 6 * 1024),
 )

@@ -78,9 +78,11 @@ from .text import (
     Kind,
     Marker,
     MarkerReach,
+    acknowledgement,
     beside,
     between,
     expired,
+    happened,
     nearest,
     newest,
     ordered,
@@ -119,6 +121,7 @@ from .weeks import (
 )
 
 __all__ = (
+    "acknowledgement",
     "advanced",
     "Age",
     "ages",
@@ -162,6 +165,7 @@ __all__ = (
     "followed",
     "Graded",
     "groups",
+    "happened",
     "held_name",
     "holds",
     "HOUR",

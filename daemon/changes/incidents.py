@@ -143,6 +143,12 @@ class Incident:
     """That of the change that could be known first: it stays when the other one joins it."""
 
     @property
+    def ids(self) -> frozenset[str]:
+        """Under which it is known, or was before the other change joined it."""
+        both = (self.story, self.beside)
+        return frozenset((self.identity, *(each.identity for each in both if each is not None)))
+
+    @property
     def is_open(self) -> bool:
         """Whether it is open by either measure."""
         return self.story.fall.ended_ms is None

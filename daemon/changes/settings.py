@@ -2,7 +2,7 @@
 traffic of a site. Pure.
 
 The z-scores beyond which a score is called worse stand here too, and are no settings: the tables
-of false alarms and detection times in deploy/runbook.md were measured with them.
+of false alarms and detection times in daemon/http/runbook.md were measured with them.
 
 Which metrics tell a change, and which tell what it looks like.
 """

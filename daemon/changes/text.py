@@ -5,7 +5,7 @@ Markers: what people say happened, and when.
 A marker never explains a change by itself: it is named beside one that began soon after it.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import ceil
@@ -50,16 +50,33 @@ class Marker:
 
     id: str
     at_ms: int
-    kind: Kind
+    kind: Kind | Literal["acknowledged"]
     text: str
     until_ms: int | None = None
-    """Until when a fall is planned; None without an end."""
+    """Until when a fall is planned, or a change acknowledged; None without an end."""
     scope: MarkerReach = MarkerReach()
+    change: str | None = None
+    """The id of the change that is acknowledged."""
+    by: str | None = None
+    """Who acknowledged it, where that is known."""
 
 
 def ordered(markers: Iterable[Marker]) -> tuple[Marker, ...]:
     """The markers by time, the earliest first."""
     return tuple(sorted(markers, key=lambda marker: (marker.at_ms, marker.id)))
+
+
+def happened(markers: Iterable[Marker]) -> tuple[Marker, ...]:
+    """Those that say what happened or is planned: all but acknowledgements."""
+    return tuple(marker for marker in markers if marker.kind != "acknowledged")
+
+
+def acknowledgement(
+    ids: Collection[str], markers: Iterable[Marker], now_ms: float
+) -> Marker | None:
+    """The latest acknowledgement of a change that has had these ids, until its end."""
+    found = [marker for marker in ordered(markers) if marker.change in ids]
+    return found[-1] if found and now_ms < (found[-1].until_ms or 0) else None
 
 
 def between(markers: Iterable[Marker], from_ms: float, to_ms: float) -> tuple[Marker, ...]:
@@ -251,6 +268,14 @@ def planned(story: Story, now_ms: float, marker: Marker) -> str:
     more = "lower" if ratio < 0 else "higher"
     when = when.replace("at ", "since ", 1) if when.startswith("at ") else f"since {when}"
     return f"{score(story)} is {_percent(abs(ratio))} {more} {when}, {quoted}"
+
+
+def acknowledged(marker: Marker, now_ms: float) -> str:
+    """`Acknowledged by bob until 14:30: rolled back to v7, waiting.`"""
+    by = "" if marker.by is None else f" by {printable(marker.by)}"
+    said = printable(marker.text).rstrip()
+    end = "" if said[-1:] in ".!?…" else "."
+    return f"Acknowledged{by} until {clock(marker.until_ms or 0, now_ms)}: {said}{end}"
 
 
 def recovery(story: Story, now_ms: float) -> str:

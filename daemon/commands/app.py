@@ -111,7 +111,7 @@ class Service:
             change_settings.numbers, change_settings.metric_drift_ratios, floors
         )
         links = config.links
-        self.telemetry.links_to(links.runbook, links.page, links.dashboards)
+        self.telemetry.links_to(links.runbook_address, links.page, links.dashboards)
 
     async def _write_mark(self, lane: int, token: str, sequence: int, mark: StallMark) -> bool:
         """Mark a batch that takes too long: called by another thread, in an event loop of its

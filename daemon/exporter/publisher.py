@@ -25,7 +25,7 @@ from typing import Final
 
 import msgspec
 
-from ..changes import DEFAULTS, ChangeSettings, Fall, Marker, Silence, ordered
+from ..changes import DEFAULTS, ChangeSettings, Fall, Marker, Silence, happened, ordered
 from ..experiments import NO_FINDINGS, Findings, FindingsCache
 from ..plan import Plan
 from ..storage import StoredPast
@@ -66,6 +66,8 @@ class Reading:
     """With the design effect that is used, measured or set."""
     markers: tuple[Marker, ...] = ()
     """What people marked, by time."""
+    acknowledged: tuple[Marker, ...] = ()
+    """What people acknowledged, by time."""
     silences: tuple[Silence, ...] = ()
     """What has stopped."""
 
@@ -311,12 +313,14 @@ class Publisher:
             [view.experiments for view in views], whole.as_of_ms, report.as_of
         )
         found = self._scores(views, counted, gauges)
-        self.first_sights = self._first_sights.of(views, whole.as_of_ms, self.markers)
+        marked = happened(self.markers)
+        self.first_sights = self._first_sights.of(views, whole.as_of_ms, marked)
         reading = Reading(
             found,
             experiments,
             replace(self._change_settings, design_effect=self._measuring.found.used),
-            ordered((*self.markers, *self.first_sights)),
+            ordered((*marked, *self.first_sights)),
+            tuple(each for each in self.markers if each not in marked),
             self._arrivals.of(found[0], self._scorers[0].history),
         )
         texts = self._series(whole, reading) if with_series else Exposition()

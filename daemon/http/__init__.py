@@ -21,7 +21,7 @@ from .api.judged import (
     judged,
     judged_history,
 )
-from .api.loading import MARKERS_PATH
+from .api.loading import ACKNOWLEDGE_PATH, MARKERS_PATH
 from .api.markers import Headline, HeadlineParts, MarkerRules, OpenChange
 from .api.parameters import BadRequest, QueryParameter, read_query, segments, table_text
 from .api.queries import (
@@ -69,6 +69,7 @@ from .server import CLOSING_PATIENCE_S, SHUTDOWN_PATIENCE_S, HttpServer, ListenE
 from .web_config import BCRYPT_COSTS, Tls, WebConfig, parse, refusal
 
 __all__ = (
+    "ACKNOWLEDGE_PATH",
     "ALLOWED_ORDERS",
     "answer",
     "BadRequest",

@@ -1,4 +1,4 @@
-"""Who may change markers, the only thing of a server that anybody changes.
+"""Who may change markers and acknowledgements, the only things of a server that anybody changes.
 
 A marker turns a red headline black, so that nobody may set one who could not read the page: with
 passwords or certificates whoever has one may, without them only this machine. A browser that shows
@@ -12,8 +12,7 @@ from urllib.parse import urlsplit
 
 from aiohttp import web
 
-from .api.markers import MOST_BYTES
-from .api.parameters import BadRequest
+from .api.parameters import MOST_BYTES, BadRequest
 
 BODY_TIMEOUT_S: Final = 10.0
 """How long a body may take to arrive."""

@@ -268,6 +268,8 @@ def _reason(error: OSError | UnicodeDecodeError) -> str:
 
 OPEN_PATHS: Final = ("/livez", "/readyz", "/-/healthy", "/-/ready")
 """Open without a password, for the probes of an orchestrator."""
+USER: Final = web.RequestKey("user", str)
+"""What a request has under this: who logged in with a password."""
 CHALLENGE: Final = 'Basic realm="relevanced", charset="UTF-8"'
 READ_AGAIN_EVERY_S: Final = 1.0
 REMEMBERED_LOGINS: Final = 1024
@@ -331,6 +333,7 @@ class Security:
         credentials = read_credentials(request.headers.get("Authorization", ""))
         if credentials is None or not await self._admits(*credentials):
             raise web.HTTPUnauthorized(headers={"WWW-Authenticate": CHALLENGE})
+        request[USER], _ = credentials
         return await handler(request)
 
     async def add_headers(self, _: web.Request, response: web.StreamResponse) -> None:

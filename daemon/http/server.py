@@ -7,6 +7,7 @@ of the API, gzip) is made in a thread.
 
 import asyncio
 import errno
+import re
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +21,7 @@ from aiohttp import web
 from ..errors import Damaged, Unavailable
 from ..exporter import Published, QueryReads, StoredQueries
 from ..telemetry import Telemetry
+from . import runbook
 from .api import openapi, parameters
 from .api.health import Role
 from .api.parameters import BadRequest
@@ -27,9 +29,9 @@ from .api.route import Answer, MarkerSettings, RequestContext, Route, answer, er
 from .api.routes import ROUTES
 from .connections import Connections, Listener, open_sockets
 from .markers import admit, is_local, posted_json
-from .negotiation import ASSETS, HEADERS, Asset, wants_gzip, wants_openmetrics
+from .negotiation import ASSETS, CONTENT_TYPES, HEADERS, Asset, wants_gzip, wants_openmetrics
 from .requests import request_readers
-from .security import Security
+from .security import USER, Security
 
 TEXT: Final = "text/plain; version=0.0.4; charset=utf-8"
 OPENMETRICS: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
@@ -155,8 +157,12 @@ class HttpServer:
                 handler = partial(self._api, route, path != route.path)
                 is_get = route.method == "GET"  # which answers HEAD too
                 add = web.get if is_get else partial(web.route, route.method)
-                routes.append(add(path, handler))
+                routes.append(add(_any_text(path), handler))
         routes += [web.get(path, partial(_asset, asset)) for path, asset in ASSETS.items()]
+        routes += [
+            web.get(runbook.PATH, _runbook),
+            web.get(_any_text(runbook.SECTION_PATH), _runbook),
+        ]
         application.add_routes(routes)
         return application
 
@@ -218,6 +224,7 @@ class HttpServer:
             self.markers,
             self._reads_of_queries(),
             b"" if route.body is None else await posted_json(request),
+            user=request.get(USER),
         )
         if route.load is not None:
             context = await route.load(context, context.query(route, given))
@@ -241,6 +248,11 @@ class HttpServer:
         published = self.published
         readiness = openapi.Readiness(published.ready, published.conditions)
         return _json(200 if published.ready else 503, msgspec.json.encode(readiness))
+
+
+def _any_text(path: str) -> str:
+    """The path with parts that may be any text: names have braces too."""
+    return re.sub(r"\{(\w+)\}", r"{\1:[^/]+}", path)
 
 
 @web.middleware
@@ -301,6 +313,17 @@ async def _asset(asset: Asset, request: web.Request) -> web.StreamResponse:
     """Send one file of the web page."""
     made = packed(asset.body, *_preferences(request))
     return await _send_answer(request, made, {"Content-Type": asset.content_type, **HEADERS})
+
+
+async def _runbook(request: web.Request) -> web.StreamResponse:
+    """Send the runbook, or the section of a name."""
+    name = request.match_info.get("alert")
+    made_by = runbook.whole if name is None else partial(runbook.section, name)
+    page = await asyncio.to_thread(made_by)
+    gzipped, known = _preferences(request)
+    status = HTTPStatus.OK if page.exists else HTTPStatus.NOT_FOUND
+    made = packed(page.body, gzipped, known if page.exists else "", status)
+    return await _send_answer(request, made, {"Content-Type": CONTENT_TYPES[".html"], **HEADERS})
 
 
 def _preferences(request: web.Request) -> tuple[bool, str]:

@@ -140,7 +140,7 @@ def _alerts() -> table.Panel:
     panel = rows(
         "Firing alerts",
         "What fires now, by severity: page means that somebody must act now. What each alert means"
-        " and what to do is in the runbook, deploy/runbook.md, under its name.",
+        " and what to do is in the runbook under its name: /runbook of the page.",
         {"Firing": ("none", f"{ALERT_ROWS} ({ALERTS})")},
         {
             "alertname": "Alert",

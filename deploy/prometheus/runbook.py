@@ -5,7 +5,7 @@ from typing import Final
 
 from relevanced.daemon.changes import PATTERNS
 
-RUNBOOK: Final = Path(__file__).parent.parent / "runbook.md"
+RUNBOOK: Final = Path(__file__).parents[2] / "daemon/http/runbook.md"
 BEGIN: Final = "<!-- made by `make rules` from daemon/changes/patterns.py -->\n"
 END: Final = "<!-- end of what is made -->\n"
 

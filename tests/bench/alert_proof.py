@@ -1,4 +1,4 @@
-"""False alarms and detection times of the alerts on scores: the tables in deploy/runbook.md.
+"""False alarms and detection times of the alerts on scores: the tables in daemon/http/runbook.md.
 
 make bench-alerts                                  # takes minutes; seed and sizes can be given:
 make bench-alerts ARGS="--series-weeks 2000 --trials 50 --seed 7"

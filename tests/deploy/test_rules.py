@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from deploy.prometheus.runbook import with_patterns
+from deploy.prometheus.runbook import RUNBOOK, with_patterns
 from relevanced.daemon.changes import NAMES as PATTERN_NAMES, ChangeSettings
 from relevanced.daemon.events import SKIP_REASONS
 from relevanced.daemon.telemetry import FAMILIES
@@ -60,7 +60,7 @@ def alerts() -> list[dict[str, Any]]:
 
 
 def runbook() -> str:
-    return (DEPLOY / "runbook.md").read_text()
+    return RUNBOOK.read_text()
 
 
 def sections() -> dict[str, str]:

@@ -4,6 +4,7 @@ import json
 import re
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
+from urllib.parse import quote
 
 import pytest
 
@@ -168,8 +169,8 @@ async def test_the_headline_tells_the_parts_in_plain_words(page: Page, daemon: D
     await page.press("Enter", text="\r")
     await page.until("document.querySelector('#fold-todo').open")
     assert "Look at: ranker release." in await text(page, "#look")
-    address = await page.value("location.hash")
-    assert "window=1m" in address and "view=live" in address and "open=todo" in address
+    address = await page.until("location.hash.includes('open=todo') && location.hash")
+    assert "window=1m" in address and "view=live" in address
 
 
 STATES: Final[dict[str, tuple[dict[str, Any], str, str, str]]] = {
@@ -341,8 +342,69 @@ async def test_a_link_to_what_is_not_there_says_so(page: Page, daemon: Daemon) -
     await page.open(daemon.url + "#metric=RR@99&grouping=country&segment=XX")
     said = str(await page.until("document.querySelector('#absent').innerText"))
     assert said.startswith("The link asks for metric RR@99 and country XX: nothing is kept of that")
+    await page.value(
+        "location.hash = '#change=c-1-country-XX&view=deep&against=' + 'x'.repeat(9999)"
+    )
+    await page.until(
+        "document.querySelector('#absent').innerText.includes('change c-1-country-XX')"
+    )
+    assert "asks for view deep and against xxx" in await text(page, "#absent")
     await page.value("location.hash = ''")
     await page.until("document.querySelector('#absent').hidden")
+
+
+async def test_a_link_to_a_change_shows_it(page: Page, daemon: Daemon) -> None:
+    await serve(page, headline=HEADLINE, open=[OPEN], closed=[OVER | {"segment": "US"}])
+    await page.open(daemon.url + f"#change={OVER['id']}")
+    await page.until(f"{FULL} && document.querySelector('#subject').innerText === 'US'")
+    assert await page.value("document.querySelector('#absent').hidden")
+
+
+HOSTILE_LINKS: Final = (
+    *(f"{name}={quote(HOSTILE)}" for name in ("metric", "window", "segment", "change", "query")),
+    *(f"{name}={quote(HOSTILE)}" for name in ("view", "against", "range", "span", "open", "rows")),
+    "grouping=%00&segment=%FF%FE",
+    *(f"{name}={'x' * 9999}" for name in ("metric", "window", "segment", "change", "query")),
+    f"since={quote(HOSTILE)}&queries=1e999",
+)
+
+
+@pytest.mark.parametrize("link", HOSTILE_LINKS)
+async def test_any_text_in_the_address_is_text(page: Page, daemon: Daemon, link: str) -> None:
+    await page.open(f"{daemon.url}#{link}")
+    await page.until("document.querySelector('#link').innerText === 'up to date'")
+    assert await page.value("document.querySelectorAll('img').length") == 0
+    assert "relevanced" in await page.value("document.title")
+    assert await page.value("document.querySelector('#lost').hidden"), await text(page, "#lost")
+
+
+@pytest.mark.parametrize(
+    ("minutes", "said"), [(-60, "60 min behind"), (60, "60 min ahead of"), (1, ""), (0, "")]
+)
+async def test_a_wrong_clock_of_the_browser_is_said(
+    page: Page, daemon: Daemon, minutes: int, said: str
+) -> None:
+    off = f"{{ const now = Date.now; Date.now = () => now() + {minutes} * 60000; }}"
+    await page.call("Page.addScriptToEvaluateOnNewDocument", source=off)
+    await page.open(daemon.url)
+    await page.until(FULL)
+    assert await page.value("document.querySelector('#skew').hidden") is (not said)
+    if said:
+        shown = await text(page, "#skew")
+        assert shown.startswith(f"This browser's clock is {said} the server's.")
+
+
+async def test_the_metric_is_explained_where_it_stands(page: Page, daemon: Daemon) -> None:
+    """In the list that it is chosen from, or below it."""
+    await page.open(daemon.url + "#metric=P@1")
+    await page.until(FULL)
+    health = await api(page, "health")
+    for metric in health["metrics"]:
+        await page.value(f"location.hash = '#metric={quote(metric['metric'])}'")
+        await page.until(f"metric.value === {json.dumps(metric['metric'])}")
+        option = await page.value("metric.selectedOptions[0].innerText")
+        below = f"{metric['metric']}: {metric['meaning']}"
+        await page.until(f"means.innerText === {json.dumps('' if '(' in option else below)}")
 
 
 async def test_a_live_fall_comes_first_only_while_no_change_is_open(

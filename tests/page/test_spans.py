@@ -153,7 +153,13 @@ async def test_the_headline_leads_to_the_section_of_the_runbook(
     await page.until(FULL)
     assert "RelevancedScoreDropped" in await text(page, "#runbook")
     href = await page.value("document.querySelector('#runbook a')?.href ?? null")
-    assert href == (runbook and f"{runbook}#relevancedscoredropped")
+    if runbook is not None:
+        assert href == f"{runbook}#relevancedscoredropped"
+        return
+    await page.value("document.querySelector('#runbook a').click()")
+    await page.until("location.pathname === '/runbook/RelevancedScoreDropped'")
+    assert (await text(page, "h1")) == "RelevancedScoreDropped"
+    await page.until("document.documentElement.dataset.theme === 'auto'")
 
 
 async def test_outcomes_say_what_they_mean_and_which_are_not_usual(

@@ -47,6 +47,8 @@ async def test_a_break_from_its_onset_to_its_end(page: Page, moment: str) -> Non
         assert max(await page.value(bands)) < middle, "usual is what was before, not the fall"
         ended = await page.value("document.querySelector('#wide .ended') !== null")
         assert ended is (tone == "good")
+        hidden = await page.value("document.querySelector('#acknowledge').hidden")
+        assert hidden is (tone == "good"), "only what is open is acknowledged"
         seen: FirstScreen = await first_screen(page)
         assert seen.words <= 120 and seen.numbers <= 40 and seen.controls <= 12, seen
         assert seen.has_chart and await text(page, "#subject") == "DE"

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import Field, dataclass, fields
 from enum import Enum
 from typing import Any, Final, TypeAlias
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 from .kinds import (
     MASK,
@@ -183,7 +183,7 @@ class LinksSection:
     """Addresses that the texts of alerts link to."""
 
     runbook: str | None = setting(
-        None, _ADDRESS, "Address of deploy/runbook.md where people on call can read it."
+        None, _ADDRESS, "Address of a runbook of your own; by default the page's, `/runbook`."
     )
     page: str | None = setting(
         None, _ADDRESS, "Address under which people on call reach the page of the exporters."
@@ -191,3 +191,11 @@ class LinksSection:
     dashboards: str | None = setting(
         None, _ADDRESS, "Address of the Grafana that has the dashboards."
     )
+
+    @property
+    def runbook_address(self) -> str | None:
+        """Where alerts lead: to the runbook that is set, else to that beside the page."""
+        if self.runbook is not None or self.page is None:
+            return self.runbook
+        page = urlsplit(self.page)
+        return urlunsplit((page.scheme, page.netloc, f"{page.path.rstrip('/')}/runbook", "", ""))

@@ -120,7 +120,8 @@ class Health(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How long the last snapshot took, without reading it."""
     snapshot_errors: int
     runbook: str | None
-    """Address of the runbook, as `links.runbook` has it; null where that is not set."""
+    """Address of the runbook: `links.runbook`, else `/runbook` of `links.page`. null where neither
+    is set: `/runbook` of this server."""
     work: Work
 
 

@@ -2,21 +2,26 @@
 they store there.
 """
 
+import asyncio
 import secrets
+from collections.abc import Collection
 from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from ...changes import MOST_MARKERS, between
+from ...changes import MOST_MARKERS, between, happened
 from ...errors import Unavailable
-from ...exporter import WindowOf, packed_markers, unpacked
+from ...exporter import MarkerStore, WindowOf, packed_markers, unpacked
 from ...views import missing_window, of_hours, window_of
+from .acknowledging import acknowledgement, not_open
+from .incidents import all_open
 from .markers import is_same, posted, span
-from .parameters import BadRequest, Query
+from .parameters import BadRequest, Query, quoted
 from .queries import asked, check_missing
 from .route import RequestContext
 
 MARKERS_PATH: Final = "/api/v1/markers"
+ACKNOWLEDGE_PATH: Final = "/api/v1/changes/{id}/acknowledge"
 
 
 async def load_queries(
@@ -68,7 +73,7 @@ async def load_markers(context: RequestContext, query: Query) -> RequestContext:
     store = context.markers.store
     stored = None if store is None else await store.read()
     markers = unpacked(() if stored is None else stored.markers)
-    return replace(context, marked=tuple(between(markers, from_ms, to_ms)))
+    return replace(context, marked=between(happened(markers), from_ms, to_ms))
 
 
 async def set_marker(context: RequestContext, _: Query) -> RequestContext:
@@ -80,8 +85,7 @@ async def set_marker(context: RequestContext, _: Query) -> RequestContext:
         raise Unavailable("this server has no store for markers")
     stored = await store.add(marker.id, packed_markers(marker), MOST_MARKERS)
     if stored is False:
-        rule = f"there are {MOST_MARKERS:,} markers, the most that are kept"
-        raise BadRequest(409, f"{rule}: remove some with DELETE {MARKERS_PATH}/{{id}}")
+        raise _full()
     if stored is True:
         return replace(context, marked=(marker,), status=201)
     (known,) = unpacked([stored]) or (None,)
@@ -97,3 +101,43 @@ async def remove_marker(context: RequestContext, query: Query) -> RequestContext
     if store is None or not await store.remove([name]):
         raise BadRequest(404, f"id={name}: there is no such marker: GET {MARKERS_PATH} lists them")
     return context
+
+
+def _full() -> BadRequest:
+    rule = f"there are {MOST_MARKERS:,} markers, the most that are kept"
+    return BadRequest(409, f"{rule}: remove some with DELETE {MARKERS_PATH}/{{id}}")
+
+
+async def acknowledge(context: RequestContext, query: Query) -> RequestContext:
+    """Store that an open change is acknowledged, in place of what was said of it before."""
+    (change,), store = query["id"], context.markers.store
+    fresh_id = f"a-{secrets.token_hex(8)}"
+    marker = acknowledgement(context.body, change, fresh_id, context.now_ms, context.user)
+    known = await asyncio.to_thread(all_open, context.reading)
+    ids = next((incident.ids for incident in known if change in incident.ids), None)
+    if ids is None:
+        raise not_open(change, [incident.identity for incident in known])
+    if store is None:
+        raise Unavailable("this server has no store for acknowledgements")
+    former = await _acknowledged(store, ids)
+    if await store.add(marker.id, packed_markers(marker), MOST_MARKERS) is False:
+        raise _full()
+    await store.remove(former)
+    return replace(context, marked=(marker,), status=200 if former else 201)
+
+
+async def withdraw(context: RequestContext, query: Query) -> RequestContext:
+    """Remove what was said of a change."""
+    (change,), store = query["id"], context.markers.store
+    known = await asyncio.to_thread(all_open, context.reading)
+    ids = next((each.ids for each in known if change in each.ids), frozenset((change,)))
+    former = [] if store is None else await _acknowledged(store, ids)
+    if store is None or not await store.remove(former):
+        raise BadRequest(404, f"id={quoted(change)}: no such change is acknowledged")
+    return context
+
+
+async def _acknowledged(store: MarkerStore, ids: Collection[str]) -> list[str]:
+    stored = await store.read()
+    markers = unpacked(() if stored is None else stored.markers)
+    return [marker.id for marker in markers if marker.change in ids]

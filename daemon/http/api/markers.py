@@ -11,20 +11,15 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 
 from ...changes import KINDS, MOST_CHARACTERS, Kind, Marker, MarkerReach
-from ...events import InvalidField, timestamp_ms, timestamp_text
-from .parameters import BadRequest, Query
+from ...events import timestamp_text
+from .parameters import BadRequest, Query, object_of, quoted, refuse_unknown, text_of, time_of
 
-MOST_BYTES: Final = 8_192
-"""Most bytes of a posted body."""
 AHEAD_MS: Final = 366 * 86_400_000
 """How far ahead a marker may lie."""
 _KEYS: Final = ("id", "at", "until", "kind", "text", "scope")
 _SCOPE_KEYS: Final = ("metric", "grouping", "segment")
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 _ID_RULE: Final = "must be 1 to 64 of the characters A-Z a-z 0-9 . _ -, the first a letter or digit"
-_TIME_RULE: Final = "must be a time with its zone such as 2026-11-20T12:00:00Z"
-_VALUE_CHARACTERS: Final = 80
-"""So much of a refused value is repeated."""
 
 
 class MarkerScope(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -47,6 +42,17 @@ class MarkerAnswer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     fall is meant."""
     text: str
     scope: MarkerScope
+
+
+class Acknowledged(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """That somebody knows of an open change."""
+
+    text: str
+    at: str
+    until: str
+    """From then on it is not said any more."""
+    by: str | None
+    """The user who logged in; null without passwords."""
 
 
 class MarkerPosted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -86,6 +92,7 @@ class MarkerRules:
 
 def shown(marker: Marker) -> MarkerAnswer:
     """The marker as it is returned."""
+    assert marker.kind != "acknowledged", "said of its change"
     scope = marker.scope
     return MarkerAnswer(
         id=marker.id,
@@ -97,18 +104,28 @@ def shown(marker: Marker) -> MarkerAnswer:
     )
 
 
+def acknowledged(marker: Marker | None) -> Acknowledged | None:
+    """The acknowledgement as it is returned."""
+    if marker is None:
+        return None
+    assert marker.until_ms is not None, "each has an end"
+    return Acknowledged(
+        marker.text, timestamp_text(marker.at_ms), timestamp_text(marker.until_ms), marker.by
+    )
+
+
 def posted(body: bytes, fresh_id: str, now_ms: int, rules: MarkerRules) -> tuple[Marker, bool]:
     """(the marker of a posted body, whether the body says when it happened). Without an id it gets
     `fresh_id`, without a time `now_ms`. Raises BadRequest with the value and the rule."""
-    fields = _object(body)
-    _refuse_unknown("", fields, _KEYS)
-    at_ms = _time(fields, "at")
+    fields = object_of(body)
+    refuse_unknown("", fields, _KEYS)
+    at_ms = time_of(fields, "at")
     marker = Marker(
         id=_id(fields.get("id"), fresh_id),
         at_ms=now_ms if at_ms is None else at_ms,
         kind=_kind(fields.get("kind")),
-        text=_text(fields.get("text")),
-        until_ms=_time(fields, "until"),
+        text=text_of(fields.get("text")),
+        until_ms=time_of(fields, "until"),
         scope=_scope(fields.get("scope"), rules),
     )
     _check_times(marker, fields, now_ms, rules.keep_ms)
@@ -123,7 +140,7 @@ def is_same(marker: Marker, stored: Marker, says_when: bool) -> bool:
 def span(query: Query) -> tuple[float, float]:
     """The times `from` and `to` in ms, everything by default. Raises BadRequest."""
     values = {name: given[0] for name, given in query.items()}
-    from_ms, to_ms = _time(values, "from"), _time(values, "to")
+    from_ms, to_ms = time_of(values, "from"), time_of(values, "to")
     if from_ms is not None and to_ms is not None and from_ms >= to_ms:
         raise BadRequest(400, f"from={values['from']}: must be before to={values['to']}")
     return (
@@ -132,27 +149,11 @@ def span(query: Query) -> tuple[float, float]:
     )
 
 
-def _object(body: bytes) -> dict[str, Any]:
-    try:
-        decoded = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BadRequest(400, f"the body: must be a JSON object: {error}") from error
-    if not isinstance(decoded, dict):
-        raise BadRequest(400, "the body: must be a JSON object")
-    return decoded
-
-
-def _refuse_unknown(place: str, fields: Mapping[str, Any], names: Sequence[str]) -> None:
-    for name in fields:
-        if name not in names:
-            raise BadRequest(400, f"{place}{_quoted(name)}: must be one of {', '.join(names)}")
-
-
 def _id(value: Any, fresh_id: str) -> str:
     if value is None:
         return fresh_id
     if not isinstance(value, str) or _ID.fullmatch(value) is None:
-        raise BadRequest(400, f"id={_quoted(value)}: {_ID_RULE}")
+        raise BadRequest(400, f"id={quoted(value)}: {_ID_RULE}")
     return value
 
 
@@ -160,15 +161,7 @@ def _kind(value: Any) -> Kind:
     for kind in KINDS:
         if value == kind:
             return kind
-    raise BadRequest(400, f"kind={_quoted(value)}: must be one of {', '.join(KINDS)}")
-
-
-def _text(value: Any) -> str:
-    is_text = isinstance(value, str) and value.isprintable() and value.strip()
-    if not is_text or len(value) > MOST_CHARACTERS:
-        rule = f"must be 1 to {MOST_CHARACTERS} printable characters, not only spaces"
-        raise BadRequest(400, f"text={_quoted(value)}: {rule}")
-    return str(value)
+    raise BadRequest(400, f"kind={quoted(value)}: must be one of {', '.join(KINDS)}")
 
 
 def _scope(value: Any, rules: MarkerRules) -> MarkerReach:
@@ -176,33 +169,21 @@ def _scope(value: Any, rules: MarkerRules) -> MarkerReach:
         return MarkerReach()
     if not isinstance(value, dict):
         names = ", ".join(_SCOPE_KEYS)
-        raise BadRequest(400, f"scope={_quoted(value)}: must be an object with some of {names}")
-    _refuse_unknown("scope.", value, _SCOPE_KEYS)
+        raise BadRequest(400, f"scope={quoted(value)}: must be an object with some of {names}")
+    refuse_unknown("scope.", value, _SCOPE_KEYS)
     for name, allowed in (("metric", rules.metrics), ("grouping", rules.groupings)):
         given = value.get(name)
         if given is not None and given not in allowed:
             rule = f"must be one of {'; '.join(sorted(allowed))}"
-            raise BadRequest(400, f"scope.{name}={_quoted(given)}: {rule}")
+            raise BadRequest(400, f"scope.{name}={quoted(given)}: {rule}")
     segment = value.get("segment")
     if segment is not None and (not isinstance(segment, str) or "grouping" not in value):
         rule = "must be a text, and scope.grouping must be given"
-        raise BadRequest(400, f"scope.segment={_quoted(segment)}: {rule}")
+        raise BadRequest(400, f"scope.segment={quoted(segment)}: {rule}")
     if segment is not None and len(segment) > MOST_CHARACTERS:
         rule = f"must have at most {MOST_CHARACTERS} characters"
-        raise BadRequest(400, f"scope.segment={_quoted(segment)}: {rule}")
+        raise BadRequest(400, f"scope.segment={quoted(segment)}: {rule}")
     return MarkerReach(value.get("metric"), value.get("grouping"), segment)
-
-
-def _time(fields: Mapping[str, Any], name: str) -> int | None:
-    value = fields.get(name)
-    if value is None:
-        return None
-    try:
-        if not isinstance(value, str):
-            raise BadRequest(400, f"{name}={_quoted(value)}: {_TIME_RULE}")
-        return timestamp_ms(value, name)
-    except InvalidField as error:
-        raise BadRequest(400, f"{name}={_quoted(value)}: {_TIME_RULE}") from error
 
 
 def _check_times(marker: Marker, fields: Mapping[str, Any], now_ms: int, keep_ms: int) -> None:
@@ -211,22 +192,15 @@ def _check_times(marker: Marker, fields: Mapping[str, Any], now_ms: int, keep_ms
         if time_ms is not None and not earliest <= time_ms <= latest:
             rule = "must be within history.days before now, or at most a year ahead"
             bounds = f"from {timestamp_text(earliest)} to {timestamp_text(latest)}"
-            raise BadRequest(400, f"{name}={_quoted(fields[name])}: {rule}: {bounds}")
+            raise BadRequest(400, f"{name}={quoted(fields[name])}: {rule}: {bounds}")
     if marker.until_ms is None:
         return
     if marker.kind != "planned":
         rule = "only kind=planned has an end"
-        raise BadRequest(400, f"until={_quoted(fields['until'])}: {rule}: leave it out")
+        raise BadRequest(400, f"until={quoted(fields['until'])}: {rule}: leave it out")
     if marker.until_ms <= marker.at_ms:
         rule = f"must be after at={timestamp_text(marker.at_ms)}"
-        raise BadRequest(400, f"until={_quoted(fields['until'])}: {rule}")
-
-
-def _quoted(value: Any) -> str:
-    """The value in one line, cut where it is long."""
-    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-    cut = text[:_VALUE_CHARACTERS] + "…" * (len(text) > _VALUE_CHARACTERS)
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in cut)
+        raise BadRequest(400, f"until={quoted(fields['until'])}: {rule}")
 
 
 State: TypeAlias = Literal["open", "planned", "recovered", "standing", "superseded"]
@@ -429,6 +403,8 @@ class OpenChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     markers: tuple[MarkerAnswer, ...]
     """What happened at its onset, or less than 10 min before: not what caused it."""
     text: str
+    acknowledged: Acknowledged | None
+    """null where nobody did, or its end has come. No alert is held back by it."""
     judged: bool
     """Whether `metric` is scored by judgements. It is another measure than a metric of feedback of
     the same name, and its chart is that of /api/v1/judged/history."""

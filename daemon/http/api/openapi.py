@@ -58,7 +58,7 @@ def document(version: str, routes: Sequence[Route]) -> bytes:
 def _operation(route: Route, path: str) -> dict[str, Any]:
     given: dict[str, Any] = {"parameters": list(map(_parameter, route.parameters))}
     if route.body is not None:
-        given = {"requestBody": {"required": True, **_content(route.body)}}
+        given["requestBody"] = {"required": True, **_content(route.body)}
     answers = {status: _json(text, route.answer) for status, text in route.statuses.items()}
     if path.endswith(SUFFIX):
         answers = {200: _csv(route)}
@@ -112,8 +112,12 @@ def _content(body: type[msgspec.Struct]) -> dict[str, Any]:
     return {"content": {"application/json": {"schema": schema}}}
 
 
-def _other(summary: str, responses: dict[str, Any]) -> dict[str, Any]:
-    return {"get": {"summary": summary, "responses": responses}}
+def _other(summary: str, responses: dict[str, Any], *given: dict[str, Any]) -> dict[str, Any]:
+    parameters = {"parameters": list(given)} if given else {}
+    return {"get": {"summary": summary, **parameters, "responses": responses}}
+
+
+_HTML: Final = {"description": "It.", "content": {"text/html": {}}}
 
 
 _OTHERS: Final = {
@@ -129,6 +133,12 @@ _OTHERS: Final = {
                 "content": {"text/plain": {}, "application/openmetrics-text": {}},
             }
         },
+    ),
+    "/runbook": _other("The runbook as a web page.", {"200": _HTML}),
+    "/runbook/{alert}": _other(
+        "The section of an alert.",
+        {"200": _HTML, "404": {**_HTML, "description": "There is no such section."}},
+        _parameter(QueryParameter("alert", "Name of the alert.", in_path=True)),
     ),
     "/livez": _other("Whether the process is alive.", {"200": _json("It is.", Alive)}),
     "/readyz": _other(

@@ -7,6 +7,8 @@ An experiment that a request names.
 The list of what the API has.
 
 The segments of each grouping.
+
+The fields of what is posted: what they may be, and what is said of one that is not.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,7 +17,8 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from ...events import timestamp_text
+from ...changes import MOST_CHARACTERS
+from ...events import InvalidField, timestamp_ms, timestamp_text
 from ...experiments import Spec
 from ...exporter import Reading
 from ...plan import Plan
@@ -201,3 +204,58 @@ def segments(reading: Reading) -> Segments:
 
 def _busiest_first(named: Named) -> tuple[int, str]:
     return (-named.impressions, named.segment)
+
+
+MOST_BYTES: Final = 8_192
+"""Most bytes of a posted body."""
+_TIME_RULE: Final = "must be a time with its zone such as 2026-11-20T12:00:00Z"
+_VALUE_CHARACTERS: Final = 80
+"""So much of a refused value is repeated."""
+
+
+def object_of(body: bytes) -> dict[str, Any]:
+    """The JSON object of a body. Raises BadRequest, as all that follows, with the value and the
+    rule."""
+    try:
+        decoded = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadRequest(400, f"the body: must be a JSON object: {error}") from error
+    if not isinstance(decoded, dict):
+        raise BadRequest(400, "the body: must be a JSON object")
+    return decoded
+
+
+def refuse_unknown(place: str, fields: Mapping[str, Any], names: Sequence[str]) -> None:
+    """Refuse fields that have none of these names."""
+    for name in fields:
+        if name not in names:
+            raise BadRequest(400, f"{place}{quoted(name)}: must be one of {', '.join(names)}")
+
+
+def text_of(value: Any) -> str:
+    """What somebody wrote in one line."""
+    is_text = isinstance(value, str) and value.isprintable() and value.strip()
+    if not is_text or len(value) > MOST_CHARACTERS:
+        rule = f"must be 1 to {MOST_CHARACTERS} printable characters, not only spaces"
+        raise BadRequest(400, f"text={quoted(value)}: {rule}")
+    return str(value)
+
+
+def time_of(fields: Mapping[str, Any], name: str) -> int | None:
+    """The time of a field in ms; None where it is not given."""
+    value = fields.get(name)
+    if value is None:
+        return None
+    try:
+        if not isinstance(value, str):
+            raise BadRequest(400, f"{name}={quoted(value)}: {_TIME_RULE}")
+        return timestamp_ms(value, name)
+    except InvalidField as error:
+        raise BadRequest(400, f"{name}={quoted(value)}: {_TIME_RULE}") from error
+
+
+def quoted(value: Any) -> str:
+    """The value in one line, cut where it is long."""
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    cut = text[:_VALUE_CHARACTERS] + "…" * (len(text) > _VALUE_CHARACTERS)
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in cut)

@@ -49,6 +49,8 @@ class RequestContext:
     """What was posted."""
     tables: tuple[QueryTables, QueryWindow] | None = None
     """Loaded: tables of queries, and the hours that they are of."""
+    user: str | None = None
+    """Who logged in with a password."""
     marked: tuple[Marker, ...] = ()
     """Loaded: the markers that the answer has."""
     status: int = 200

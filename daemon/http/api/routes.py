@@ -24,16 +24,8 @@ from .judged import (
     judged,
     judged_history,
 )
-from .loading import (
-    MARKERS_PATH,
-    load_detail,
-    load_markers,
-    load_missing,
-    load_queries,
-    remove_marker,
-    set_marker,
-)
-from .markers import MarkerAnswer, MarkerPosted, Markers, Removed, shown
+from .loading import load_detail, load_missing, load_queries
+from .marked import MARKED
 from .parameters import (
     BadRequest,
     Index,
@@ -111,20 +103,6 @@ _QUERY_ERRORS: Final = {
     404: "No queries are kept.",
     503: "Nothing is known yet, or Redis does not answer.",
 }
-_MARKER_ERRORS: Final = {
-    400: "A value is not allowed: the error names it and the rule.",
-    403: "The client must not change markers: the error says why, and the way out.",
-    404: "There is no such marker.",
-    408: "The body did not arrive in time.",
-    409: "The id is that of another marker, or there are too many.",
-    413: "The body is too long.",
-    415: "The body is not said to be JSON.",
-    503: "Redis does not answer.",
-}
-
-
-def _marker_errors(*statuses: int) -> dict[int, str]:
-    return {status: _MARKER_ERRORS[status] for status in statuses}
 
 
 def _scores(context: RequestContext, query: Query) -> Report:
@@ -156,7 +134,7 @@ def _judged_history(context: RequestContext, query: Query) -> JudgedHistory:
 def _changes(context: RequestContext, query: Query) -> Changes:
     (window,), (view,) = query["window"], query["view"]
     against = AGAINST[AGAINST.index(query["against"][0])]
-    return changes(context.reading, window, view, query, against)
+    return changes(context.reading, window, view, query, against, context.now_ms)
 
 
 def _over_time(context: RequestContext, query: Query) -> OverTime:
@@ -350,46 +328,7 @@ ROUTES: Final = (
         errors=ERRORS_AT_ANY_TIME,
     ),
     Route("/api/v1/", "What there is.", (), Index, _index, errors=ERRORS_AT_ANY_TIME),
-    Route(
-        MARKERS_PATH,
-        "Set a marker; with an id, once however often it is posted.",
-        (),
-        MarkerAnswer,
-        lambda context, _: shown(*context.marked),
-        set_marker,
-        method="POST",
-        body=MarkerPosted,
-        statuses={201: "It is stored.", 200: "It was stored before."},
-        errors=_marker_errors(400, 403, 408, 409, 413, 415, 503),
-        operation="set_marker",
-        listed="What people marked, by time. POST sets a marker.",
-    ),
-    Route(
-        MARKERS_PATH,
-        "What people marked, by time.",
-        (
-            QueryParameter("from", "Markers from this time on, such as 2026-11-20T12:00:00Z."),
-            QueryParameter("to", "Markers before this time."),
-        ),
-        Markers,
-        lambda context, _: Markers(tuple(map(shown, context.marked))),
-        load_markers,
-        statuses={200: "The markers."},
-        errors=_marker_errors(400, 503),
-    ),
-    Route(
-        MARKERS_PATH + "/{id}",
-        "Remove a marker.",
-        (QueryParameter("id", "Its id.", in_path=True),),
-        Removed,
-        lambda _, query: Removed(*query["id"]),
-        remove_marker,
-        method="DELETE",
-        statuses={200: "It is removed."},
-        errors=_marker_errors(403, 404, 503),
-        operation="remove_marker",
-        listed="DELETE removes a marker.",
-    ),
+    *MARKED,
     Route(
         QUERIES_PATH,
         "Queries of a window: by searches, without results, and what lost or gained most.",

@@ -109,6 +109,8 @@ TEXTS: Final[Mapping[str, str]] = {
 """Field, or `Type.field` where it has a meaning of its own there → what it means."""
 
 EXAMPLES: Final[Mapping[str, Any]] = {
+    "alert": "RelevancedScoreDropped",
+    "acknowledged": None,
     "alive": True,
     "as_of": TIME,
     "at": TIME,
@@ -225,6 +227,11 @@ EXAMPLES: Final[Mapping[str, Any]] = {
     "Judged.unjudged": "zero",
     "Judged.until": TIME,
     "JudgedChange.unit": "week",
+    "Acknowledged.text": "rolled back to v7, waiting",
+    "Acknowledged.until": "2026-11-20T14:30:00.000Z",
+    "Acknowledged.by": "bob",
+    "AcknowledgementPosted.text": "rolled back to v7, waiting",
+    "AcknowledgementPosted.until": "2026-11-20T14:30:00Z",
     "AttributeFiles.attribute": "traffic",
     "AttributeFiles.refused": [],
     "DatedFile.name": "2026-11-20T0000Z-quepid.csv",

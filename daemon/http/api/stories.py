@@ -4,7 +4,7 @@ What got worse since when, and each segment now and before.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from statistics import NormalDist
 from typing import Final, Literal, TypeAlias
 
@@ -18,9 +18,9 @@ from ...changes import (
     Noticed,
     Silence,
     Story,
+    acknowledgement,
     beside,
     family,
-    incidents,
     nearest,
     noticed,
     plan_of,
@@ -32,7 +32,9 @@ from ...plan import Plan
 from ...views import SETTLED
 from .compared import FALSE_CALLS, Change, recent_rows, usual_rows
 from .history import Stretch
+from .incidents import Incidents, Marks, incidents_of
 from .markers import (
+    Acknowledged,
     Another,
     Explained,
     GradedBy,
@@ -43,6 +45,7 @@ from .markers import (
     OpenChange,
     State,
     Tone,
+    acknowledged,
     shown,
 )
 from .parameters import BadRequest, Query
@@ -57,62 +60,17 @@ from .parts import (
 )
 from .voice import Voice, in_one_voice, without_shared
 
-Marks: TypeAlias = tuple[Marker, ...]
 
-
-@dataclass(frozen=True)
-class Incidents:
-    """Each incident once, by feedback and by judgements."""
-
-    open: tuple[Incident, ...]
-    """The clearest first."""
-    closed: tuple[Incident, ...]
-    """The latest first."""
-    standing: tuple[Incident, ...]
-
-
-def incidents_of(reading: Reading) -> Incidents:
-    """All incidents, as of the last looks."""
-    by_feedback = reading.clicks.changes
-    judged = Detection() if reading.judged is None else reading.judged.changes
-    as_of_ms = reading.snapshot.as_of_ms or 0
-    together = incidents(
-        (*by_feedback.open, *by_feedback.closed),
-        (*judged.open, *judged.closed),
-        reading.plan.timing.attribution_ms,
-    )
-    found = [
-        each for incident in together for each in _by_plan(incident, reading.markers, as_of_ms)
-    ]
-    open_now = sorted((each for each in found if each.is_open), key=lambda each: each.story.z or 0)
-    closed = [each for each in found if not each.is_open]
-    return Incidents(
-        tuple(each for each in open_now if not each.story.fall.is_standing(as_of_ms)),
-        tuple(sorted(closed, key=lambda each: -(each.story.fall.ended_ms or 0.0))),
-        tuple(each for each in open_now if each.story.fall.is_standing(as_of_ms)),
-    )
-
-
-def _by_plan(incident: Incident, markers: Marks, as_of_ms: int) -> tuple[Incident, ...]:
-    """The incident, or both of its changes where a plan is of one of them only: what is planned
-    must not hide what is not."""
-    both = [story for story in (incident.story, incident.beside) if story is not None]
-    planned = {plan_of(story, markers, as_of_ms) is not None for story in both}
-    if len(planned) == 1:
-        return (incident,)
-    return tuple(Incident(story, None, story.identity) for story in both)
-
-
-def headline(reading: Reading) -> Headline:
+def headline(reading: Reading, now_ms: float | None = None) -> Headline:
     """The worst open change, one that nobody planned before all others; else that nothing is
-    worse, and what would have been noticed."""
+    worse, and what would have been noticed. Without `now_ms` it is now as the events have it."""
     as_of_ms, markers = reading.snapshot.as_of_ms, reading.markers
     judged = reading.clicks.changes
     found = incidents_of(reading)
     if as_of_ms is not None and reading.silences:
         return _silent(reading.silences[0], found, reading, as_of_ms)
     if as_of_ms is not None and found.open:
-        return _worst(found.open, reading, as_of_ms)
+        return _worst(found.open, reading, as_of_ms, as_of_ms if now_ms is None else now_ms)
     metric, falls = _noticed(judged, reading.plan)
     if as_of_ms is None or judged.end_ms is None or not falls:
         watching = sentences.watching(judged.begin_ms, as_of_ms or 0)
@@ -142,12 +100,14 @@ def _parts(story: Story, reading: Reading, as_of_ms: int) -> HeadlineParts:
     return parts_of_change(story, state, marker, reading.plan.timing.settle_ms)
 
 
-def _worst(news: Sequence[Incident], reading: Reading, as_of_ms: int) -> Headline:
+def _worst(news: Sequence[Incident], reading: Reading, as_of_ms: int, now_ms: float) -> Headline:
     markers = reading.markers
     plans = {incident.identity: plan_of(incident.story, markers, as_of_ms) for incident in news}
     incident = min(news, key=lambda each: (plans[each.identity] is not None, _is_back(each)))
     tone: Tone = "worse" if plans[incident.identity] is None else ""
-    more, parts = len(news) - 1, [sentences.detail(incident.story)]
+    known = _known(incident, reading, now_ms)
+    more, parts = len(news) - 1, [] if known is None else [sentences.acknowledged(known, as_of_ms)]
+    parts.append(sentences.detail(incident.story))
     if incident.beside is not None:
         parts += [_sentence(incident.beside, as_of_ms, markers), sentences.doubts(incident.beside)]
     elif incident.story.fall.graded is not None and reading.clicks.changes.end_ms is not None:
@@ -165,16 +125,12 @@ def _is_back(incident: Incident) -> bool:
 
 
 def open_changes(
-    reading: Reading,
+    reading: Reading, now_ms: float
 ) -> tuple[tuple[OpenChange, ...], tuple[OpenChange, ...], tuple[OpenChange, ...]]:
     """(open, closed, standing)."""
-    found, as_of_ms, markers = (
-        incidents_of(reading),
-        reading.snapshot.as_of_ms or 0,
-        reading.markers,
-    )
+    found, as_of_ms = incidents_of(reading), reading.snapshot.as_of_ms or 0
     of_open, of_closed, of_standing = (
-        tuple(_entry(incident, as_of_ms, markers) for incident in part)
+        tuple(_entry(incident, reading, as_of_ms, now_ms) for incident in part)
         for part in (found.open, found.closed, found.standing)
     )
     return of_open, of_closed, of_standing
@@ -223,14 +179,28 @@ def _sentence(story: Story, as_of_ms: int, markers: Marks) -> str:
     return sentences.headline(story, as_of_ms, nearest(story, markers))
 
 
-def _entry(incident: Incident, as_of_ms: int, markers: Marks) -> OpenChange:
-    other = incident.beside
-    other_entry = None if other is None else _change(other, other.identity, None, as_of_ms, markers)
-    return _change(incident.story, incident.identity, other_entry, as_of_ms, markers)
+def _entry(incident: Incident, reading: Reading, as_of_ms: int, now_ms: float) -> OpenChange:
+    markers, known = reading.markers, acknowledged(_known(incident, reading, now_ms))
+    other, beside_it = incident.beside, None
+    if other is not None:
+        beside_it = _change(other, other.identity, None, as_of_ms, markers, known)
+    return _change(incident.story, incident.identity, beside_it, as_of_ms, markers, known)
+
+
+def _known(incident: Incident, reading: Reading, now_ms: float) -> Marker | None:
+    """The acknowledgement of a change that is open."""
+    if not incident.is_open:
+        return None
+    return acknowledgement(incident.ids, reading.acknowledged, now_ms)
 
 
 def _change(
-    story: Story, identity: str, other: OpenChange | None, as_of_ms: int, markers: Marks
+    story: Story,
+    identity: str,
+    other: OpenChange | None,
+    as_of_ms: int,
+    markers: Marks,
+    known: Acknowledged | None,
 ) -> OpenChange:
     grouping, segment, metric = story.fall.series
     ended = story.fall.recovered_ms
@@ -257,6 +227,7 @@ def _change(
         diluted=_others(story.diluted),
         markers=tuple(shown(marker) for marker in beside(story, markers)),
         text=_sentence(story, as_of_ms, markers),
+        acknowledged=known,
         judged=story.fall.graded is not None,
         graded=_graded(story),
         beside=other,
@@ -349,12 +320,14 @@ def changes(
     view: str,
     wanted: Query,
     against: Against = "worst",
+    now_ms: float | None = None,
 ) -> Changes:
     """The changes of the shown segments that pass the filters `wanted` (name → allowed values).
-    Raises BadRequest."""
+    Without `now_ms` it is now as the events have it. Raises BadRequest."""
     as_of_ms, judged = reading.snapshot.as_of_ms, reading.clicks.changes
     beyond = NormalDist().inv_cdf(1 - FALSE_CALLS / (2 * len(reading.selection.segments)))
-    open_now, closed, standing = open_changes(reading)
+    by_clock_ms = (as_of_ms or 0) if now_ms is None else now_ms
+    open_now, closed, standing = open_changes(reading, by_clock_ms)
     if against == "day" or against == "weeks":
         if view != SETTLED:
             rule = f"must be {SETTLED} with against={against}, which compares whole hours"
@@ -376,7 +349,7 @@ def changes(
         changes=table.rows,
         against=against,
         settled_until=None if judged.end_ms is None else timestamp_text(judged.end_ms),
-        headline=headline(reading),
+        headline=headline(reading, by_clock_ms),
         noticeable=noticeable(reading),
         open=open_now,
         closed=closed,

@@ -3,6 +3,7 @@
 const SHORTEST_S = 300;
 const WHOLE_HOURS = ["day", "weeks"]; // what compares the last settled hours, and not the window
 const AGAINST = ["worst", "hour", ...WHOLE_HOURS];
+const VIEWS = ["settled", "live"];
 const PREFERRED = ["Success", "RR", "nDCG", "P"];
 
 const fromAddress = () => new URLSearchParams(location.hash.slice(1));
@@ -46,8 +47,10 @@ export function selection(health, { headlined, onlyLive }) {
     range: address.get("range") ?? "6h",
     showsAll: address.get("rows") === "all",
     // What the address asks for and nothing is kept of.
-    absent: [["metric", names], ["window", windows]].filter(([name, kept]) => address.has(name) && !kept.includes(address.get(name)))
-      .map(([name]) => `${name} ${address.get(name)}`),
+    absent: [["metric", names], ["window", windows], ["view", VIEWS], ["against", AGAINST]]
+      .filter(([name, kept]) => address.has(name) && !kept.includes(address.get(name))).map(([name]) => `${name} ${address.get(name)}`),
+    // The id of the change that a link is about.
+    change: address.get("change"),
     // The window of the queries; since when (seconds since 1970), as an alert's link has it; the query that is open.
     queries: address.get("queries"),
     since: Number(address.get("since")) * 1000 || null,

@@ -10,6 +10,10 @@ const MARKS = { worse: "▼ ", good: "", wait: "" };
 export const headlineChange = ({ headline, open, standing }) =>
   [...open, ...standing].find((one) => one.id === headline.change) ?? null;
 
+// The change that a link is about: open, or just over.
+export const linkedChange = ({ open, standing, closed }, id) =>
+  [...open, ...standing, ...closed].flatMap((one) => [one, one.beside]).find((one) => one?.id === id) ?? null;
+
 // The metric of which the headline speaks; undefined where it is free.
 export function headlineMetric(settled) {
   const change = headlineChange(settled);
@@ -42,12 +46,12 @@ function alertOf({ judged }) {
   return judged ? "RelevancedJudgedScoreDropped" : "RelevancedScoreDropped";
 }
 
-// What to do about the change in the headline: where to look, and the section of the runbook, with a link where its address is set.
+// What to do about the change in the headline: where to look, and the section of the runbook: of the one that is set, else of this server.
 function showRunbook(change, parts, runbook) {
   if (!change) return;
   const name = alertOf(change);
-  const section = runbook ? element("a", { href: `${runbook}#${name.toLowerCase()}` }, name) : name;
-  $("runbook").replaceChildren("What to do: ", section, runbook ? "" : " in the runbook (the setting links.runbook makes this a link)");
+  const href = runbook ? `${runbook}#${name.toLowerCase()}` : `runbook/${name}`;
+  if ($("runbook").querySelector("a")?.getAttribute("href") !== href) $("runbook").replaceChildren("What to do: ", element("a", { href }, name));
   const pattern = parts?.pattern ?? change.pattern;
   setText($("look"), pattern ? visible(`Looks like ${pattern.name}: ${pattern.words}. Look at: ${pattern.look_at}.`) : "");
 }
@@ -74,6 +78,7 @@ export function showHeadline(health, at, found) {
 // What a link asks for and nothing is shown of.
 export function absentText(at, found) {
   const absent = [...at.absent];
+  if (at.change && !linkedChange(found.settled, at.change)) absent.push(`change ${at.change}`);
   if (!found.exists) absent.push(isWhole(found.segment) ? "everything" : `${found.segment.grouping} ${named(found.segment)}`);
   return absent.length ? visible(`The link asks for ${absent.join(" and ")}: nothing is kept of that now. What is shown is what there is.`) : "";
 }

@@ -5,7 +5,7 @@ import { $, element, setText, visible } from "./dom.js";
 import { basis, note, rowsOf, showRows } from "./judged.js";
 import { openOn } from "./open.js";
 import { WHOLE, ask } from "./requests.js";
-import { isWhole } from "./words.js";
+import { isWhole, spoken } from "./words.js";
 
 const BEYOND = 4; // as the alert rules
 const pairs = ({ grouping, segment }) => [["grouping", grouping], ["segment", segment]];
@@ -40,7 +40,7 @@ export class JudgedPanel {
 
   draw(health, at, found, { judged, own, whole }) {
     const rows = rowsOf(judged, health.windows, at.window);
-    const name = isWhole(found.segment) ? "everything" : visible(found.segment.segment);
+    const name = isWhole(found.segment) ? "everything" : visible(spoken(found.segment.segment));
     $("judged-title").replaceChildren(`${name[0].toUpperCase()}${name.slice(1)} by judgements`, element("small", {}, ` ${at.window}, without clicks`));
     $("judged-note").replaceChildren(...note(judged, rows, health));
     showRows($("judged").querySelector("tbody"), rows, BEYOND, this.metric);

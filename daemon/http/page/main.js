@@ -1,10 +1,12 @@
 // The page. What is selected is kept in the address; the rest is requested from /api/v1 every few seconds.
 
+import { showAcknowledged, wireAcknowledging } from "./acknowledge.js";
 import { openFolds, select, selection } from "./address.js";
 import { Chart } from "./charts.js";
+import { clockText } from "./clock.js";
 import { $, element, keyed, setText, shape, visible } from "./dom.js";
 import { showFolds, unfold, wireFolds } from "./folds.js";
-import { absentText, headlineChange, headlineMetric, showHeadline } from "./headline.js";
+import { absentText, headlineChange, headlineMetric, linkedChange, showHeadline } from "./headline.js";
 import { sharedWith, showOpen } from "./open.js";
 import { SPANS } from "./hours.js";
 import { JudgedPanel } from "./judgedpanel.js";
@@ -14,14 +16,14 @@ import { ask, requestAll } from "./requests.js";
 import { findsClick, plain, subject } from "./said.js";
 import { RANGES, beginOf, levelBefore, stepsOf, usualOf } from "./steps.js";
 import { firstRows, ordered, restOf, showMetrics, showSegments } from "./tables.js";
+import { nextTheme, theme } from "./theme.js";
 import { WideChart } from "./widechart.js";
-import { LATE_SECONDS, early, isWhole, named, seconds, stale, time } from "./words.js";
+import { LATE_SECONDS, early, isWhole, named, seconds, spoken, stale, time } from "./words.js";
 
 const EVERY_MS = 3000;
 const HIDDEN_EVERY_MS = 20000;
 const RETRY_MS = [1000, 2000, 4000, 8000, 15000];
 const FILTER_FROM = 12; // so many segments can be filtered
-const THEMES = ["auto", "light", "dark"];
 
 const charts = new Map();
 const wide = new WideChart();
@@ -58,12 +60,13 @@ function showScores(health, at, found) {
   const { shown } = found;
   const shared = (change) => (change.verdict === "diluted" ? sharedWith(found.settled, change) : "");
   showHeadline(health, at, found);
+  showAcknowledged(headlineChange(found.settled), found.settled.as_of, health);
   setText($("absent"), absentText(at, found));
   $("absent").hidden = !$("absent").textContent;
   showOpen($("open"), found.settled);
-  showWide(at, found);
+  showWide(health, at, found);
   showWhere(at, found, shared);
-  const title = isWhole(found.segment) ? "everything" : visible(found.segment.segment);
+  const title = isWhole(found.segment) ? "everything" : visible(spoken(found.segment.segment));
   const grouping = isWhole(found.segment) ? " " : ` ${visible(found.segment.grouping)}, `;
   $("metrics-title").replaceChildren(`Every metric of ${title}`, element("small", {}, `${grouping}${at.window} ${at.view}`));
   showMetrics($("metrics").querySelector("tbody"), found.metrics.changes, found.metrics.beyond, at.metric, shared, new Map(health.metrics.map((one) => [one.metric, one.meaning])));
@@ -88,7 +91,7 @@ function showWhere(at, { shown, segment }, shared) {
 }
 
 // The subject of the headline, or what has been selected, over time; the change's onset is in view.
-function showWide(at, found) {
+function showWide(health, at, found) {
   const { segment, settled, own, byHour, markers } = found;
   const { parts } = settled.headline;
   const isTold = ["open", "partly", "planned", "repaired"].includes(parts?.state) && parts.grouping === segment.grouping && parts.segments.includes(segment.segment);
@@ -101,8 +104,10 @@ function showWide(at, found) {
   const steps = stepsOf([...own, byHour?.all], begin, history.as_of);
   const level = levelBefore(steps, change?.onset) ?? found.metrics.changes.find((one) => one.metric === at.metric)?.before.mean ?? null;
   const usual = usualOf(steps, byHour?.all, change?.onset, level);
-  const name = isWhole(segment) ? "Everything" : visible(segment.segment);
+  const name = isWhole(segment) ? "Everything" : visible(spoken(segment.segment));
   setText($("subject"), name);
+  const meaning = health.metrics.find((one) => one.metric === at.metric)?.meaning;
+  setText($("means"), plain(at.metric) || !meaning ? "" : `${at.metric}: ${meaning}`);
   wide.showSteps({
     history, begin, steps, usual, change, ended, markers, isShare: findsClick(at.metric),
     label: `${at.metric} of ${named(segment)}`, title: isTold ? `${subject(parts)} is what the headline tells` : "",
@@ -185,7 +190,8 @@ async function update(round) {
   let at = served ? selection(health, state) : null;
   let found = served && health.as_of ? await requestAll(health, at) : null;
   if (found) {
-    state.headlined = headlineMetric(found.settled);
+    const linked = linkedChange(found.settled, at.change);
+    state.headlined = linked && !linked.judged ? linked.metric : headlineMetric(found.settled);
     state.onlyLive = Boolean(early(found.live, found.settled)) || (Boolean(health.recording) && !found.settled.settled_until);
     const now = selection(health, state);
     if (now.metric !== at.metric || now.view !== at.view) {
@@ -196,13 +202,15 @@ async function update(round) {
   if (round !== state.round) return;
   state.health = health;
   showHealth(health);
-  setText($("stale"), stale(health));
-  $("stale").hidden = !$("stale").textContent;
+  for (const [id, text] of [["stale", stale(health)], ["skew", clockText()]]) {
+    setText($(id), text);
+    $(id).hidden = !text;
+  }
   showFolds(openFolds(), hiddenFolds(health, found));
   for (const name of ["controls", "movers", "metrics", "lines", "variants"]) $(name).hidden = !found;
   queries.show(health, at, found);
   judged.show(health, at, found);
-  if (!found) for (const name of ["open", "wide", "cause", "acts", "absent"]) $(name).hidden = true;
+  if (!found) for (const name of ["open", "wide", "cause", "acknowledged", "acts", "absent"]) $(name).hidden = true;
   $("second").hidden = false;
   if (!found) return showNothing(health);
   showControls(health, at);
@@ -228,18 +236,9 @@ async function refresh() {
   state.timer = setTimeout(refresh, state.failures ? retry : document.hidden ? HIDDEN_EVERY_MS : EVERY_MS);
 }
 
-// ---- theme and wiring ----
+// ---- wiring ----
 
-function useTheme(theme) {
-  document.documentElement.dataset.theme = theme;
-  setText($("theme"), `Theme: ${theme}`);
-}
-
-function nextTheme() {
-  const theme = THEMES[(THEMES.indexOf(document.documentElement.dataset.theme) + 1) % THEMES.length];
-  localStorage.setItem("theme", theme);
-  useTheme(theme);
-}
+const showTheme = () => setText($("theme"), `Theme: ${theme()}`);
 
 function choose(change) {
   select(change);
@@ -261,13 +260,17 @@ function pick(event) {
 document.body.append(shape("svg", { id: "definitions", "aria-hidden": "true" }, shape("defs", {},
   shape("pattern", { id: "hatch", width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" },
     shape("path", { d: "M0 0V6" })))));
-useTheme(THEMES.includes(localStorage.getItem("theme")) ? localStorage.getItem("theme") : "auto");
-$("theme").addEventListener("click", nextTheme);
+showTheme();
+$("theme").addEventListener("click", () => {
+  nextTheme();
+  showTheme();
+});
 for (const name of ["lead", "controls"]) $(name).addEventListener("submit", (event) => event.preventDefault());
 for (const name of ["lead", "controls", "span"]) $(name).addEventListener("change", (event) => choose({ [event.target.name]: event.target.value }));
 $("hours").append(hourly.node);
 $("wide-chart").append(wide.node);
 wireFolds();
+wireAcknowledging(refresh);
 $("acts").addEventListener("click", (event) => {
   const { unfold: name } = event.target.dataset;
   if (name) unfold(name);

@@ -2,8 +2,8 @@
 
 import { element, keyed, setText, visible } from "./dom.js";
 import { began } from "./onset.js";
-import { when } from "./said.js";
-import { NARROW, clock, score, signed } from "./words.js";
+import { acknowledgedText, when } from "./said.js";
+import { NARROW, clock, score, signed, spoken } from "./words.js";
 
 const MOST_OTHERS = 6;
 const WORDS = {
@@ -18,7 +18,7 @@ const openBy = ({ open, standing }, judged) => [...open, ...standing].map((one) 
 
 const isEverywhere = (one) => one.grouping === "all";
 export const segmentsOf = (one) => one.segments ?? [one.segment];
-const names = (one) => (isEverywhere(one) ? "everything" : segmentsOf(one).map(visible).join(", "));
+const names = (one) => (isEverywhere(one) ? "everything" : segmentsOf(one).map(spoken).map(visible).join(", "));
 
 function listed(others, name) {
   const shown = others.slice(0, MOST_OTHERS).map((one) => `${name(one)} ${one.change_ratio === null ? "" : signed(one.change_ratio)}`.trim());
@@ -46,7 +46,7 @@ function facts(change, now) {
 // What else is said of a change, a line each.
 function lines(change, now) {
   if (["recovered", "superseded"].includes(change.state)) return [];
-  const found = [facts(change, now)];
+  const found = [facts(change, now), acknowledgedText(change, now)].filter(Boolean);
   if (change.graded) found.push(`Graded by ${change.graded.judgements}. No clicks are in it. ${change.graded.doubts}`.trim());
   if (change.beside?.graded?.doubts) found.push(change.beside.graded.doubts);
   const { pattern, also = [], diluted = [], segment } = change;
@@ -60,7 +60,7 @@ function lines(change, now) {
   }
   if (diluted.length) {
     const why = isEverywhere(change) ? "everything is" : `they share traffic with ${names(change)}`;
-    found.push(`Only ${called} because ${why}: ${listed(diluted, (one) => visible(one.segment))}.`);
+    found.push(`Only ${called} because ${why}: ${listed(diluted, (one) => visible(spoken(one.segment)))}.`);
   }
   return found;
 }

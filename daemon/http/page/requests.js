@@ -1,6 +1,7 @@
 // What the page requests from /api/v1.
 
-import { headlineChange } from "./headline.js";
+import { noteDate } from "./clock.js";
+import { headlineChange, linkedChange } from "./headline.js";
 import { asHistory, hoursOfSpan, lastHours } from "./hours.js";
 import { openOn } from "./open.js";
 import { early, isWhole } from "./words.js";
@@ -17,18 +18,30 @@ export const WHOLE = { grouping: "all", segment: "all" };
 export async function ask(path, parameters = [], patience = PATIENCE_MS) {
   const query = new URLSearchParams(parameters);
   const answer = await fetch(`api/v1/${path}${parameters.length ? `?${query}` : ""}`, { cache: "no-cache", signal: AbortSignal.timeout(patience) });
+  return read(answer, path);
+}
+
+async function read(answer, path) {
+  noteDate(answer.headers.get("Date"));
   if (answer.ok) return answer.json();
   const said = await answer.json().catch(() => ({}));
   throw new Error(said.error ?? `${path}: status ${answer.status}`);
 }
 
+export async function send(method, path, body) {
+  const sent = body === undefined ? {} : { headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
+  return read(await fetch(`api/v1/${path}`, { method, signal: AbortSignal.timeout(PATIENCE_MS), ...sent }), path);
+}
+
 const pairs = ({ grouping, segment }) => [["grouping", grouping], ["segment", segment]];
+
+const segmentOf = (one) => one && { grouping: one.grouping, segment: one.segment };
 
 // What the headline tells, else everything: shown until the user selects.
 function subjectOf(settled, live) {
   const { parts } = settled.headline;
   const told = headlineChange(settled) ?? early(live, settled)?.row ?? settled.open[0];
-  if (told) return { grouping: told.grouping, segment: told.segment };
+  if (told) return segmentOf(told);
   return parts?.state === "repaired" ? { grouping: parts.grouping, segment: parts.segments[0] } : WHOLE;
 }
 
@@ -54,7 +67,7 @@ export async function requestAll(health, at) {
   const [settled, live, listed, table] = await Promise.all([
     compared("settled", "worst"), compared("live", "worst"), ask("segments"), at.against === "worst" ? null : compared(at.view, at.against)]);
   const shown = table ?? (at.view === "live" ? live : settled);
-  const segment = at.segment ?? subjectOf(settled, live);
+  const segment = at.segment ?? segmentOf(linkedChange(settled, at.change)) ?? subjectOf(settled, live);
   const exists = listed.groupings.some((one) => one.grouping === segment.grouping && one.segments.some((listedOne) => listedOne.segment === segment.segment));
   const of = (whose, { window }) => ask("history", [["metric", at.metric], ["window", window], ...pairs(whose)]);
   const groupings = listed.groupings.map((one) => one.grouping).filter((name) => /^experiment:[^,]*$/.test(name));
@@ -62,7 +75,8 @@ export async function requestAll(health, at) {
   const hours = hoursOfSpan(at.span, change, health.as_of);
   const inHours = (whose) => (exists ? hoursOf(at, whose, health.as_of) : null);
   const [metrics, own, whole, variants, experiments, ownHours, wholeHours, markers] = await Promise.all([
-    ask("changes", [["window", at.window], ["view", at.view], ...pairs(segment), ["against", at.against]]),
+    // An address may name any text as a segment: only what exists is requested.
+    exists ? ask("changes", [["window", at.window], ["view", at.view], ...pairs(segment), ["against", at.against]]) : { ...shown, changes: [] },
     Promise.all(exists ? health.windows.map((one) => of(segment, one)) : []),
     Promise.all(exists && !isWhole(segment) ? health.windows.map((one) => of(WHOLE, one)) : []),
     Promise.all(groupings.map(async (grouping) => ({ grouping, scores: (await ask("scores", [["grouping", grouping], ["window", at.window], ["view", at.view]])).scores }))),

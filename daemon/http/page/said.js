@@ -1,6 +1,6 @@
 // The headline in plain words and in the reader's zone, from the parts that the daemon gives. Pure.
 
-import { clock, day, score, seconds, time } from "./words.js";
+import { clock, day, score, seconds, spoken, time } from "./words.js";
 
 const NARROW_MS = 600000; // an onset whose interval is at most this long is said as one time
 const MOST_NAMES = 3;
@@ -22,7 +22,10 @@ export function plain(metric) {
 
 const isEverywhere = (one) => one.grouping === "all";
 const several = (names) => (names.length < 2 ? names.join() : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`);
-const named = (names) => several(names.length > MOST_NAMES ? [...names.slice(0, MOST_NAMES - 1), `${names.length - MOST_NAMES + 1} more`] : names);
+const named = (segments) => {
+  const names = segments.map(spoken);
+  return several(names.length > MOST_NAMES ? [...names.slice(0, MOST_NAMES - 1), `${names.length - MOST_NAMES + 1} more`] : names);
+};
 export const subject = (one) => (isEverywhere(one) ? "Search" : `Search in ${named(one.segments)}`);
 
 // `at 21:40`, `between 21:35 and 21:50`, or `before 12:00`.
@@ -136,6 +139,13 @@ const STATES = {
     cause: "There is nothing to compare with yet.",
   }),
 };
+
+// `Acknowledged by bob until 14:30: rolled back to v7, waiting.`
+export function acknowledgedText({ acknowledged }, now) {
+  if (!acknowledged) return "";
+  const { text, until, by } = acknowledged;
+  return `Acknowledged${by ? ` by ${by}` : ""} until ${clock(until, now)}: ${text.trimEnd()}${/[.!?…]\s*$/.test(text) ? "" : "."}`;
+}
 
 // While what happened before is still being read, nothing is judged.
 export const early = (catching, asOf) => ({

@@ -1,7 +1,7 @@
 // Tables of changes: the segments that moved, and every metric of one segment.
 
 import { element, keyed, setText, shape, visible } from "./dom.js";
-import { NARROW, call, clock, count, isWhole, relative, score, signed, strength } from "./words.js";
+import { NARROW, call, clock, count, isWhole, relative, score, signed, spoken, strength } from "./words.js";
 
 const URGENCY = { worse: 0, better: 1, moved: 1, diluted: 2, unripe: 3, level: 4, too_few: 5, undefined: 6, no_traffic: 7 };
 const LEAST_REACH = 0.02;
@@ -81,7 +81,7 @@ function blank(head, cells) {
 }
 
 function segmentRow(change) {
-  const name = isWhole(change) ? "everything" : visible(change.segment);
+  const name = isWhole(change) ? "everything" : visible(spoken(change.segment));
   const button = element("button", { type: "button", "data-grouping": change.grouping, "data-segment": change.segment },
     name);
   return blank(element("td", {}, button, element("small", {}, isWhole(change) ? "" : ` ${visible(change.grouping)}`)), 6);

@@ -63,9 +63,12 @@ export function stale(health) {
   return `These numbers are old: they end at ${instant(health)}, ${seconds(health.behind_seconds)} ago. ${lanes?.detail ?? ""}`.trim();
 }
 
+// A name that can be seen, and pressed: one of no letters is said.
+export const spoken = (name) => (name.trim() ? name : name ? "(spaces)" : "(empty)");
+
 // The name of a segment in a sentence. All traffic is "everything".
 export const isWhole = (one) => one.grouping === "all";
-export const named = (one) => (isWhole(one) ? "everything" : one.segment);
+export const named = (one) => (isWhole(one) ? "everything" : spoken(one.segment));
 
 // The change as a share of the mean before; null if that is undefined or 0.
 export const relative = (change) =>

@@ -10,10 +10,13 @@ from relevanced.daemon.changes import (
     MINUTE_MS,
     Fall,
     FallOnset,
+    FaultName,
     Graded,
+    Marker,
     MeasuredChange,
     Moved,
     Story,
+    acknowledgement,
     incidents,
 )
 
@@ -73,6 +76,19 @@ def test_a_fault_keeps_the_name_under_which_it_was_known_first() -> None:
         alone, (one,) = incidents([], [judged], WAIT_MS)[0], incidents([story()], [judged], WAIT_MS)
         assert one.identity.startswith(f"{kind}-") and alone.identity.startswith("j-")
         assert one.identity in (judged.identity, story().identity)
+
+
+def test_an_acknowledgement_follows_a_change_that_is_joined_or_renamed() -> None:
+    """By every id that it has had: an alert, or a page that is open, knows the older one."""
+    clicked, judged = story(), story(called_min=5, judged=True)
+    (one,) = incidents([clicked], [judged], WAIT_MS)
+    assert one.ids == {clicked.identity, judged.identity}
+    first = FaultName("country", ("DE",), "P@5", first=(AT, "country", "DE"))
+    renamed = replace(first, grouping="device", segments=("ios",), renamed=True)
+    before, after = replace(clicked, name=first), replace(clicked, name=renamed)
+    said = Marker("a-1", AT, "acknowledged", "x", AT + HOUR_MS, change=before.identity)
+    (now,) = incidents([after], [judged], WAIT_MS)
+    assert acknowledgement(now.ids, [said], AT) == said
 
 
 def test_the_measure_that_has_not_recovered_tells_it() -> None:

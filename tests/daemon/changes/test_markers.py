@@ -14,8 +14,10 @@ from relevanced.daemon.changes import (
     MeasuredChange,
     Moved,
     Story,
+    acknowledgement,
     beside,
     expired,
+    happened,
     nearest,
     newest,
     plan_of,
@@ -115,6 +117,20 @@ def test_the_nearest_marker_is_the_one_that_is_named() -> None:
     nearer = replace(RELEASE, id="n", at_ms=AT - MINUTE_MS)
     assert nearest(story(), [RELEASE, nearer]) == nearer
     assert nearest(story(), []) is None
+
+
+def test_the_latest_acknowledgement_holds_until_its_end() -> None:
+    first = Marker("b", AT, "acknowledged", "seen", AT + 4 * HOUR_MS, change="c-1-country-DE")
+    later = replace(
+        first, id="a", at_ms=AT + 1, until_ms=AT + HOUR_MS, text="rolling back!", by="bob"
+    )
+    ids = {"c-1-country-DE"}
+    assert acknowledgement(ids, [later, first], AT + HOUR_MS - 1) == later
+    assert acknowledgement(ids, [later, first], AT + HOUR_MS) is None
+    assert acknowledgement({"c-2-country-DE"}, [later, first, RELEASE], AT) is None
+    assert happened([first, RELEASE, PLANNED]) == (RELEASE, PLANNED)
+    assert sentences.acknowledged(first, NOW) == "Acknowledged until 18:34: seen."
+    assert sentences.acknowledged(later, NOW) == "Acknowledged by bob until 15:34: rolling back!"
 
 
 def test_a_marker_is_kept_as_long_as_hours_are() -> None:

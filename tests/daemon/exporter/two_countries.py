@@ -36,6 +36,7 @@ class Site:
         per_minute: float = 120,
         fall: tuple[str, ...] = ("DE",),
     ) -> None:
+        self.names = NAMES
         rng = np.random.default_rng(SEED)
         minutes = range(pane_start(begin_ms, MINUTE_MS), NOW_MS + HOUR_MS, MINUTE_MS)
         self.parts: dict[int, Rows] = {}
@@ -78,7 +79,7 @@ class Site:
             lane=0,
             token="t",
             sequence=1,
-            names=Names(NAMES),
+            names=Names(self.names),
             panes={key: pages_of(rows) for key, rows in cells.items()},
             totals={},
             counts={"events": {"impression": 1}},
