@@ -61,7 +61,8 @@ def replay(
     topic: str | None = None,
 ) -> int:
     """Score the files and print the scores, or what was asked for in their place; returns the exit
-    code: 1 where a file cannot be read, nothing in them counts, or no feedback joins."""
+    code: 1 where a file cannot be read, nothing in them counts, or scores were
+    asked for and no feedback joins."""
     console = Console(file=sys.stderr, quiet=not progress)
     config = keeping_queries(config, asked)
     try:
@@ -96,7 +97,9 @@ def replay(
         print(unjoined.text(), file=sys.stderr)
     if looks is not None and asked.serve_at is not None:
         return _serve(found, looks, paths, asked.serve_at, config.links.runbook)
-    return max(print_asked(found, config, asked, output), int(unjoined is not None))
+    if asked == SCORES and unjoined is not None:
+        return 1
+    return print_asked(found, config, asked, output)
 
 
 def _failed(error: Exception) -> int:

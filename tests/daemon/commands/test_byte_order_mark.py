@@ -15,6 +15,7 @@ from relevanced.daemon.recompute.files import without_mark
 from tests.builders import START_MS
 
 SHOWN = {"type": "impression", "impression_id": "q", "timestamp": START_MS, "items": ["a"]}
+CLICKED = SHOWN | {"type": "feedback", "kind": "click", "item": "a"}
 
 
 def test_only_a_mark_at_the_start_is_removed() -> None:
@@ -24,7 +25,7 @@ def test_only_a_mark_at_the_start_is_removed() -> None:
 
 @pytest.mark.parametrize("name", ["events.jsonl", "events.jsonl.gz"])
 def test_first_event_of_a_recording_counts(name: str, tmp_path: Path) -> None:
-    text = BOM_UTF8 + json.dumps(SHOWN).encode()
+    text = BOM_UTF8 + b"\n".join(json.dumps(event).encode() for event in (SHOWN, CLICKED))
     (tmp_path / name).write_bytes(gzip.compress(text) if name.endswith("gz") else text)
     result = CliRunner().invoke(cli, ["replay", str(tmp_path / name), "--output", "json"])
     assert result.exit_code == 0, result.output

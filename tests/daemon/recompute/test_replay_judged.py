@@ -208,7 +208,10 @@ def test_csv_has_judged_scores_behind_those_of_clicks(
 ) -> None:
     rng, directory = random.Random(9), tmp_path / "judgements"
     put_in_place(directory, FIRST_MS, grades_of(rng))
-    path, config = written(tmp_path / "e", searches(rng, 60)), config_of(directory)
+    events = searches(rng, 60)
+    first = next(event for event in events if event["items"])
+    click = {**first, "type": "feedback", "kind": "click", "item": first["items"][0]}
+    path, config = written(tmp_path / "e", [*events, click]), config_of(directory)
     plain = printed([path], load(SETTINGS, {}, "test"), "csv", capsys).splitlines()
     lines = printed([path], config, "csv", capsys).splitlines()
     assert lines[: len(plain)] == [
