@@ -226,7 +226,6 @@ def ages(noise: ScoreNoise) -> tuple[Age, ...]:
     after = "3 h / a day after the fall"
     return (
         Age("10 min", "what lies just before", just_before(1 / 6)),
-        Age("30 min", "the same", just_before(0.5)),
         Age("1 h", "the same", just_before(1)),
         Age("3 h", "the same", just_before(3)),
         Age("26 h", "also the day before", days(1)),

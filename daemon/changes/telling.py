@@ -184,9 +184,14 @@ class _Fault:
                 key=lambda name: float(z[index[explanation.grouping, name, metric]]),
             )
             return explanation.grouping, tuple(order)
-        whole = [fall for fall in falls if fall.series[:2] == ALL]
+        if any(fall.series[:2] == ALL for fall in falls):
+            return ALL[0], ALL[1:]
         lowest = min(falls, key=lambda fall: float(np.nan_to_num(z[index[fall.series]])))
-        grouping, segment, _ = (whole[0] if whole else lowest).series
+        # A half of the traffic may be called first; where the whole is as clear, it is everywhere.
+        whole = index.get((*ALL, lowest.series[2]))
+        if whole is not None and z[whole] <= min(LOW_Z, z[index[lowest.series]]):
+            return ALL[0], ALL[1:]
+        grouping, segment, _ = lowest.series
         return grouping, (segment,)
 
     def _groupings(self, metric: str) -> dict[str, patterns.CarriedChange]:

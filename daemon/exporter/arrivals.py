@@ -174,8 +174,14 @@ def _never_any(now_ms: int, scores: MeasureScores, history: HourHistory) -> Sile
         return None
     if _last_hour(history, column) is not None:
         return None
-    starts = [start for lane in scores.views for (_, start), pages in lane.panes.items() if pages]
-    first_ms = min((*starts, *history.starts[:1]), default=now_ms)
+    ends = [
+        start + plan.timing.windows[window].pane_ms
+        for lane in scores.views
+        for (window, start), pages in lane.panes.items()
+        if pages
+    ]
+    ends += [start + HOUR_MS for start in history.starts[:1]]
+    first_ms = min(ends, default=now_ms)
     is_long = now_ms - first_ms >= plan.timing.attribution_ms + LEAST_SILENCE_MS
     return Silence(stream, first_ms, 0.0) if is_long else None
 

@@ -48,11 +48,18 @@ class Case:
 
 THIN: Final = Traffic(1_000)
 FLAT: Final = Traffic(1_000, night=1.0)
+SUCCESS: Final = Traffic(1_000, mean=0.6, deviation=0.49)
+RR: Final = Traffic(1_000, mean=0.4, deviation=0.42)
+"""Scores that lead headlines."""
 CASES: Final = (
     Case("100 an hour, day and night", Traffic(100)),
     Case("1,000 an hour, day and night", THIN),
     Case("1,000 an hour at all hours", FLAT),
     Case("10,000 an hour, day and night", Traffic(10_000)),
+    Case("Success@10 of 0.6, 1,000 an hour", SUCCESS),
+    Case("Success@10 of 0.6, 10,000 an hour", replace(SUCCESS, impressions_per_hour=10_000)),
+    Case("RR@10 of 0.4, 1,000 an hour", RR),
+    Case("RR@10 of 0.4, 10,000 an hour", replace(RR, impressions_per_hour=10_000)),
     Case("1,000 an hour, drift 0.9 %, not 0.6 %", replace(THIN, drift=0.009), (), 0.1),
     Case("1,000 an hour, design effect 2, not 1.2", replace(THIN, design_effect=2.0), (), 0.1),
     Case(

@@ -241,3 +241,13 @@ def test_a_fall_of_a_segment_that_is_not_shown_is_told_without_levels() -> None:
     )
     (story,) = Scene(look, counts, ChangeSettings()).stories([FallGroup((gone,))])
     assert story.own.now.mean is None and story.segments == ("AT",)
+
+
+def test_where_the_whole_is_as_clear_as_the_half_that_was_called_it_is_everywhere() -> None:
+    look, counts = site(lambda cell: {"found": 0.5}, 60 * MINUTE_MS)
+    onset = FallOnset(END - HOUR_MS, END - HOUR_MS - PANE, END - HOUR_MS + PANE, by_panes=True)
+    half = ("device", "web", "Success@10")
+    fall = Fall(half, END - HOUR_MS, onset, ("hour",), END, float(END - HOUR_MS))
+    faults = kept_together([fall], Levels(look, look.timeline)).faults
+    (told,) = Scene(look, counts, ChangeSettings()).stories(faults)
+    assert (told.fall.series[0], told.segments) == ("all", ("all",))

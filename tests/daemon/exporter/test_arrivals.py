@@ -185,7 +185,7 @@ def test_thin_partitions_are_not_silent_by_chance(per_minute: float) -> None:
 def test_where_no_feedback_ever_joins_that_is_said_once_it_cannot_be_late() -> None:
     begin_ms = NOW_MS - 60 * MINUTE_MS
     site, publisher = Stopping(begin_ms, "feedback", begin_ms - HOUR_MS), Publisher(PLAN)
-    assert said(site, publisher, begin_ms + 20 * MINUTE_MS) == ()
+    assert said(site, publisher, begin_ms + 4 * MINUTE_MS) == ()
     (found,) = said(site, publisher, NOW_MS)
     assert (found.stream, found.usual_per_hour) == ("feedback", 0.0)
     assert sentences.silent(found, NOW_MS).startswith(
