@@ -19,7 +19,7 @@ BREAKS_AFTER: Final = "90s"
 PATIENCE_S: Final = 600.0
 PICTURES: Final = {
     "overview.png": "document.querySelector('#link').innerText === 'up to date'"
-    " && document.querySelector('#headline').innerText.startsWith('Search is as good')"
+    " && document.querySelector('#headline').innerText.includes(' as good as ')"
     " && document.querySelectorAll('#charts path.band').length === 3",
     "regression.png": "document.querySelector('#headline').innerText.startsWith('Search in ')"
     " && document.querySelector('.chart .onset') !== null"
