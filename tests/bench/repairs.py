@@ -115,7 +115,8 @@ class Run:
     carrier_h: float | None
     """Until all segments that carried it have recovered by RR and Success."""
     innocents: tuple[tuple[float, str], ...]
-    """(when, which segment) for each look that names another one; the whole contains them."""
+    """(when, which segment) for each look that names another one; the whole contains them, and
+    their cells fell with them."""
     path: tuple[tuple[float, str], ...]
     """(when, the headline's subject) for each look at which that is another one than before."""
 
@@ -154,7 +155,7 @@ def run(
         innocents += [
             (after_h, segment)
             for segment in _named(news)
-            if segment not in kind.carriers | {"all"} and hour >= begin_h
+            if not _carries(segment, kind.carriers) and hour >= begin_h
         ]
         subject = _subject(news)
         if hour >= begin_h and subject != (path[-1][1] if path else ""):
@@ -175,6 +176,11 @@ def _looks(begin_h: float, end_h: float, until_h: float) -> Iterator[float]:
 
 def _named(news: Sequence[Story]) -> Segments:
     return frozenset(segment for story in news[:1] for segment in story.segments)
+
+
+def _carries(segment: str, carriers: Segments) -> bool:
+    """Whether it is one of them, a cell of one, which fell with it, or the whole."""
+    return segment == "all" or not carriers.isdisjoint((segment, *segment.split(",")))
 
 
 def _subject(news: Sequence[Story]) -> str:
