@@ -36,9 +36,10 @@ function first(health, at, found) {
   if (fresh) return { tone: "worse", title: fresh.text, line: "", cause: "By live traffic: clicks still arrive for it, so this may pass." };
   const { parts } = settled.headline;
   const others = settled.open.filter((one) => change && one.id !== change.id && one.state === "open");
-  const level = at.metric === (parts.metric ?? at.metric) ? levelNow(found, parts) : null;
+  // Until it is final, the rows have the level since the onset, not that of now.
+  const level = !parts.final && at.metric === (parts.metric ?? at.metric) ? levelNow(found, parts) : null;
   const isCalled = found.shown.changes.some((one) => one.verdict === "worse");
-  return said({ parts, now: settled.as_of, judged: change?.judged ?? false, others, level, metric: at.metric, settled: settled.settled_until, isCalled });
+  return said({ parts, now: settled.as_of, judged: change?.judged ?? false, isAlone: Boolean(change?.judged && !change.beside), others, level, metric: at.metric, settled: settled.settled_until, isCalled });
 }
 
 // The alert that tells of a change: its name is that of a section of the runbook.

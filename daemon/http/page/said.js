@@ -90,11 +90,11 @@ const perHour = (usual) => (usual < 1 ? usual.toFixed(1) : Math.round(Number(usu
 const began = ({ onset }) => onset.at ?? onset.latest;
 
 const STATES = {
-  open: ({ parts, now, judged, others }) => ({
+  open: ({ parts, now, judged, isAlone, others, settled }) => ({
     tone: "worse",
     title: `${subject(parts)} got ${worse(parts)} ${when(parts.onset, now)}${also(others, now)}`,
     line: `${ago(began(parts), now)}. ${judged ? "By judgements: " : ""}${levels(parts.metric, parts.now, parts.before)}`,
-    cause: cause(parts, now),
+    cause: `${cause(parts, now)}${isAlone && settled ? ` Clicks show no such fall so far; they are known up to ${clock(settled, now)}.` : ""}`,
   }),
   partly: ({ parts, now }) => ({
     tone: "worse",
@@ -156,6 +156,6 @@ export const early = (catching, asOf) => ({
 });
 
 // `level`: the mean of now of what the parts are about; `metric`: that of the level where the parts name none;
-// `others`: the other changes that are open; `settled`: the end of what is judged; `isCalled`: whether
+// `isAlone`: whether only judgements show it; `others`: the other changes that are open; `settled`: the end of what is judged; `isCalled`: whether
 // a row of the tables is called worse; `now`: the instant of the answer.
 export const said = (given) => STATES[given.parts.state](given);
