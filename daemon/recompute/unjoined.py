@@ -24,6 +24,8 @@ class NoneJoined:
     """Feedback for an item that its impression did not show."""
     kinds: Mapping[str, int]
     """Kinds without a grade → how much feedback is of them."""
+    rejected: Mapping[str, int]
+    """Reason → how many records; whether of feedback is not known."""
     grades: Collection[str]
     """The kinds that have one."""
     shown_ids: tuple[str, ...]
@@ -45,6 +47,7 @@ class NoneJoined:
             waiting=len(waiting) - len(off_list) + outcomes["unjoined"],
             off_list=len(off_list) + outcomes["off_list"],
             kinds=kinds,
+            rejected=lane.counts["rejected"],
             grades=lane.plan.grades.keys(),
             shown_ids=tuple(
                 lane.open.ids[at].decode() for at in range(min(EXAMPLES, len(lane.open.ids)))
@@ -57,6 +60,12 @@ class NoneJoined:
         late = sum(self.outcomes[outcome] for outcome in LATE)
         ignored = self.outcomes["ignored_kind"]
         total = self.waiting + self.off_list + late + ignored + self.outcomes["beyond_depth"]
+        if not total and any(self.rejected.values()):
+            return (
+                f"No feedback was accepted, so every score is 0 or undefined. Are the "
+                f"{sum(self.rejected.values()):,} rejected records feedback "
+                f"({', '.join(self.rejected)})?"
+            )
         if not total:
             return (
                 "There is no feedback, so every score is 0 or undefined. Is it in another file, or "

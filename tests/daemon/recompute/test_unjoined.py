@@ -68,6 +68,12 @@ def test_no_feedback_at_all_is_said(replayed: Replayed) -> None:
     assert code == 1 and errors.startswith("There is no feedback, so every score is 0")
 
 
+def test_that_feedback_is_perhaps_what_was_rejected_is_said(replayed: Replayed) -> None:
+    code, errors = replayed(*IMPRESSIONS, *feedback(kind=None))
+    assert code == 1 and "Are the 3 rejected records feedback (missing_field)?" in errors
+    assert "There is no feedback" not in errors
+
+
 def test_where_some_joins_nothing_is_said(replayed: Replayed) -> None:
     code, errors = replayed(*IMPRESSIONS, *feedback()[:1], *feedback(item="x")[1:])
     assert (code, errors) == (0, "")
