@@ -262,9 +262,28 @@ async def test_each_state_has_its_sentence_and_tone(page: Page, daemon: Daemon, 
             " 08:29, would have been noticed."
         )
     if state == "repaired":
-        final = "By live traffic. Late clicks are counted until 12:24; then this is final."
+        final = "By live traffic. Late clicks are counted until 12:24; soon after, this is final."
         assert await text(page, "#cause") == final
         assert shown == line, "the rows have the level since the onset until it is final"
+
+
+async def test_an_instant_that_is_over_is_not_promised(page: Page, daemon: Daemon) -> None:
+    ended = {"state": "repaired", "ended": "2026-11-20T11:40:00Z", "final": "2026-11-20T11:59:00Z"}
+    await serve(page, headline=HEADLINE | {"parts": PARTS | ended})
+    await page.open(daemon.url)
+    await page.until(FULL)
+    assert await text(page, "#cause") == "By live traffic. This is final soon."
+
+
+@pytest.mark.parametrize(("ended", "level"), [("11:40", " RR@10 is 0.5000."), ("11:58", "")])
+async def test_the_level_after_an_end_is_that_of_windows_that_begin_after_it(
+    page: Page, daemon: Daemon, ended: str, level: str
+) -> None:
+    over = {"state": "repaired", "ended": f"2026-11-20T{ended}:00Z"}
+    await serve(page, headline=HEADLINE | {"parts": PARTS | over, "change": None})
+    await page.open(daemon.url)
+    await page.until(FULL)
+    assert (await text(page, "#second")).endswith(f" min.{level}")
 
 
 @pytest.mark.parametrize("size", [DESKTOP, PHONE])

@@ -89,6 +89,12 @@ function inPartitions(partitions) {
 const perHour = (usual) => (usual < 1 ? usual.toFixed(1) : Math.round(Number(usual.toPrecision(2))).toLocaleString("en"));
 const began = ({ onset }) => onset.at ?? onset.latest;
 
+// The daemon calls the end once enough has settled after it: that is later than the settling of its first searches.
+function provisional(final, now) {
+  const isDue = Date.parse(final) <= Date.parse(now);
+  return `By live traffic. ${isDue ? "This is final soon." : `Late clicks are counted until ${clock(final, now)}; soon after, this is final.`}`;
+}
+
 const STATES = {
   open: ({ parts, now, judged, isAlone, others, settled }) => ({
     tone: "worse",
@@ -112,7 +118,7 @@ const STATES = {
     tone: "good",
     title: `${subject(parts)} is back to normal since ${clock(parts.ended, now)}`,
     line: `It was ${worse(parts)} from ${clock(began(parts), now)} on, for ${seconds((Date.parse(parts.ended) - Date.parse(began(parts))) / 1000)}. ${levels(parts.metric, level, null)}`.trim(),
-    cause: parts.final ? `By live traffic. Late clicks are counted until ${clock(parts.final, now)}; then this is final.` : "",
+    cause: parts.final ? provisional(parts.final, now) : "",
   }),
   good: ({ parts, now, level, metric, settled }) => ({
     tone: "good",
