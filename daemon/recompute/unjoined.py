@@ -1,10 +1,11 @@
 """Why no feedback joined, as far as the events themselves show. Pure."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
+from ..changes import text
 from ..lane import Lane
 
 EXAMPLES: Final = 2
@@ -86,7 +87,7 @@ class NoneJoined:
         if self.waiting:
             ids = ""
             if self.shown_ids and self.feedback_ids:
-                shown, asked = ", ".join(self.shown_ids), ", ".join(self.feedback_ids)
+                shown, asked = _listed(self.shown_ids), _listed(self.feedback_ids)
                 ids = f": impression ids look like {shown}, those of feedback like {asked}"
             yield f"{self.waiting:,} are for impressions that were not read{ids}."
         late = sum(self.outcomes[outcome] for outcome in LATE)
@@ -95,6 +96,11 @@ class NoneJoined:
 
     def _of_kind(self, kind: str) -> str:
         meant = [known for known in self.grades if known.casefold() == kind.casefold()]
+        shown = text.printable(kind)
         if meant:
-            return f"{kind} has no grade in attribution.grades: did you mean {meant[0]}?"
-        return f"{kind} has no grade in attribution.grades, which has {', '.join(self.grades)}."
+            return f"{shown} has no grade in attribution.grades: did you mean {meant[0]}?"
+        return f"{shown} has no grade in attribution.grades, which has {', '.join(self.grades)}."
+
+
+def _listed(ids: Iterable[str]) -> str:
+    return ", ".join(map(text.printable, ids))

@@ -55,6 +55,11 @@ def lines(events: Sequence[dict[str, Any]]) -> list[str]:
         ),
         ({"kind": "Click"}, "Click has no grade in attribution.grades: did you mean click?"),
         ({"kind": "view"}, "view has no grade in attribution.grades, which has click"),
+        (
+            {"kind": "\x1b[2Jview"},
+            "None of 3 pieces of feedback joined an impression. \\x1b[2Jview has no grade",
+        ),
+        ({"impression_id": "\x1b[2J"}, "those of feedback like \\x1b[2J."),
         ({"item": "x1"}, "3 are for items that their impression did not show: is an item named"),
     ],
 )
