@@ -295,7 +295,8 @@ async def test_onset_and_end_can_be_read_however_close(
     await page.open(daemon.url, width=size[0], height=size[1])
     await page.until("document.querySelectorAll('#wide text.mark').length === 2")
     one, other = await page.value(
-        "[...document.querySelectorAll('#wide text.mark')].map(mark => mark.getBoundingClientRect())"
+        "[...document.querySelectorAll('#wide text.mark')]"
+        ".map(mark => mark.getBoundingClientRect())"
         ".map(({ left, right, top, bottom }) => ({ left, right, top, bottom }))"
     )
     beside = one["right"] <= other["left"] or other["right"] <= one["left"]
