@@ -1,10 +1,11 @@
 """Why no feedback joined, as far as the events themselves show. Pure."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
+from ..changes import text
 from ..lane import Lane
 
 EXAMPLES: Final = 2
@@ -24,6 +25,8 @@ class NoneJoined:
     """Feedback for an item that its impression did not show."""
     kinds: Mapping[str, int]
     """Kinds without a grade → how much feedback is of them."""
+    rejected: Mapping[str, int]
+    """Reason → how many records; whether of feedback is not known."""
     grades: Collection[str]
     """The kinds that have one."""
     shown_ids: tuple[str, ...]
@@ -45,6 +48,7 @@ class NoneJoined:
             waiting=len(waiting) - len(off_list) + outcomes["unjoined"],
             off_list=len(off_list) + outcomes["off_list"],
             kinds=kinds,
+            rejected=lane.counts["rejected"],
             grades=lane.plan.grades.keys(),
             shown_ids=tuple(
                 lane.open.ids[at].decode() for at in range(min(EXAMPLES, len(lane.open.ids)))
@@ -57,6 +61,12 @@ class NoneJoined:
         late = sum(self.outcomes[outcome] for outcome in LATE)
         ignored = self.outcomes["ignored_kind"]
         total = self.waiting + self.off_list + late + ignored + self.outcomes["beyond_depth"]
+        if not total and any(self.rejected.values()):
+            return (
+                f"No feedback was accepted, so every score is 0 or undefined. Are the "
+                f"{sum(self.rejected.values()):,} rejected records feedback "
+                f"({', '.join(self.rejected)})?"
+            )
         if not total:
             return (
                 "There is no feedback, so every score is 0 or undefined. Is it in another file, or "
@@ -77,7 +87,7 @@ class NoneJoined:
         if self.waiting:
             ids = ""
             if self.shown_ids and self.feedback_ids:
-                shown, asked = ", ".join(self.shown_ids), ", ".join(self.feedback_ids)
+                shown, asked = _listed(self.shown_ids), _listed(self.feedback_ids)
                 ids = f": impression ids look like {shown}, those of feedback like {asked}"
             yield f"{self.waiting:,} are for impressions that were not read{ids}."
         late = sum(self.outcomes[outcome] for outcome in LATE)
@@ -86,6 +96,11 @@ class NoneJoined:
 
     def _of_kind(self, kind: str) -> str:
         meant = [known for known in self.grades if known.casefold() == kind.casefold()]
+        shown = text.printable(kind)
         if meant:
-            return f"{kind} has no grade in attribution.grades: did you mean {meant[0]}?"
-        return f"{kind} has no grade in attribution.grades, which has {', '.join(self.grades)}."
+            return f"{shown} has no grade in attribution.grades: did you mean {meant[0]}?"
+        return f"{shown} has no grade in attribution.grades, which has {', '.join(self.grades)}."
+
+
+def _listed(ids: Iterable[str]) -> str:
+    return ", ".join(map(text.printable, ids))

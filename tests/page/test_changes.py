@@ -262,8 +262,46 @@ async def test_each_state_has_its_sentence_and_tone(page: Page, daemon: Daemon, 
             " 08:29, would have been noticed."
         )
     if state == "repaired":
-        final = "By live traffic. Late clicks are counted until 12:24; then this is final."
+        final = "By live traffic. Late clicks are counted until 12:24; soon after, this is final."
         assert await text(page, "#cause") == final
+        assert shown == line, "the rows have the level since the onset until it is final"
+
+
+async def test_an_instant_that_is_over_is_not_promised(page: Page, daemon: Daemon) -> None:
+    ended = {"state": "repaired", "ended": "2026-11-20T11:40:00Z", "final": "2026-11-20T11:59:00Z"}
+    await serve(page, headline=HEADLINE | {"parts": PARTS | ended})
+    await page.open(daemon.url)
+    await page.until(FULL)
+    assert await text(page, "#cause") == "By live traffic. This is final soon."
+
+
+@pytest.mark.parametrize(("ended", "level"), [("11:40", " RR@10 is 0.5000."), ("11:58", "")])
+async def test_the_level_after_an_end_is_that_of_windows_that_begin_after_it(
+    page: Page, daemon: Daemon, ended: str, level: str
+) -> None:
+    over = {"state": "repaired", "ended": f"2026-11-20T{ended}:00Z"}
+    await serve(page, headline=HEADLINE | {"parts": PARTS | over, "change": None})
+    await page.open(daemon.url)
+    await page.until(FULL)
+    assert (await text(page, "#second")).endswith(f" min.{level}")
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE])
+async def test_onset_and_end_can_be_read_however_close(
+    page: Page, daemon: Daemon, size: tuple[int, int]
+) -> None:
+    ended = {"state": "repaired", "ended": "2026-11-20T11:40:00Z"}
+    await serve(page, headline=HEADLINE | {"parts": PARTS | ended})
+    await page.open(daemon.url, width=size[0], height=size[1])
+    await page.until("document.querySelectorAll('#wide text.mark').length === 2")
+    one, other = await page.value(
+        "[...document.querySelectorAll('#wide text.mark')]"
+        ".map(mark => mark.getBoundingClientRect())"
+        ".map(({ left, right, top, bottom }) => ({ left, right, top, bottom }))"
+    )
+    beside = one["right"] <= other["left"] or other["right"] <= one["left"]
+    below = one["bottom"] <= other["top"] + 1
+    assert beside or below, (one, other)
 
 
 async def test_two_changes_are_told_together(page: Page, daemon: Daemon) -> None:
@@ -318,6 +356,25 @@ async def test_all_that_is_folded_fits_a_phone(page: Page, story: Reading, width
     )
     assert await page.value(beyond) == []
     await daemon.stop(page)
+
+
+async def test_where_nothing_is_called_what_is_selected_has_its_row(
+    page: Page, story: Reading
+) -> None:
+    daemon = Daemon(story)
+    await daemon.start()
+    await page.alter(CHANGES, _quietly)
+    await page.open(daemon.url + "#grouping=country&segment=US")
+    await page.until(FULL)
+    await page.until("document.querySelector('#more').innerText.endsWith('steady')")
+    assert [row.split()[0] for row in await page.value(ROW)] == ["everything", "US"]
+    await daemon.stop(page)
+
+
+def _quietly(answer: dict[str, Any]) -> dict[str, Any]:
+    """The answer while every row is steady and no change is open."""
+    rows = [row | {"verdict": "level"} for row in answer["changes"]]
+    return answer | {"headline": GOOD, "changes": rows, "open": [], "standing": []}
 
 
 async def test_many_segments_can_be_filtered(page: Page, story: Reading) -> None:

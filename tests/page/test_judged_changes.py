@@ -82,6 +82,19 @@ async def test_a_judged_fall_is_told_at_once_an_hour_later_a_day_later_and_until
     await daemon.stop(page)
 
 
+async def test_up_to_when_clicks_show_nothing_of_a_judged_fall_is_said(
+    page: Page, days: Days
+) -> None:
+    daemon = Daemon()
+    await daemon.start()
+    settled = {"settled_until": "2026-11-20T11:05:00Z"}
+    await page.alter("*/api/v1/changes*", lambda answer: answer | settled)
+    await days.show(page, daemon, NOON)
+    said = await text(page, "#cause")
+    assert said.endswith("searches. Clicks show no such fall so far; they are known up to 11:05.")
+    await daemon.stop(page)
+
+
 async def test_a_judged_fall_leads_to_its_chart_where_its_onset_is_marked(
     page: Page, days: Days
 ) -> None:
@@ -112,7 +125,7 @@ async def test_a_fault_that_clicks_show_too_is_one_entry_with_both_lines(
         (judged,) = answer["open"]
         clicked = judged | {"metric": "P@1", "judged": False, "graded": None}
         clicked |= {"beside": judged, "also": [], "called_by": ["hour"]}
-        return answer | {"open": [clicked]}
+        return answer | {"open": [clicked], "settled_until": "2026-11-20T11:30:00Z"}
 
     daemon = Daemon()
     await daemon.start()
@@ -121,6 +134,7 @@ async def test_a_fault_that_clicks_show_too_is_one_entry_with_both_lines(
     assert state == "open" and clicked == CLICKED and judged.startswith(FELL)
     assert doubts.startswith("Only 43 % of the first places are judged")
     assert "RelevancedScoreDropped" in await text(page, "#runbook")
+    assert "Clicks show no such fall" not in await text(page, "#cause")
     await page.value("document.querySelectorAll('#open button')[1].click()")
     await page.until("document.querySelector('#judged-chart .onset') !== null")
     await page.until("document.activeElement.id === 'judged-title'")

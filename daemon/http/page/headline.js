@@ -20,9 +20,12 @@ export function headlineMetric(settled) {
   return change?.judged ? undefined : settled.headline.parts?.metric ?? change?.metric;
 }
 
-// The mean of now of what the headline is about, as the tables have it.
-function levelNow(found, { grouping, segments }) {
-  const rows = [...found.live.changes, ...found.settled.changes].filter((one) => one.now.mean !== null);
+// The mean of now of what the headline is about, as the tables have it: of what is over, from windows that begin after it.
+// Until the end is final, the rows have the level since the onset.
+function levelNow(found, { grouping, segments, ended, final }) {
+  if (final) return null;
+  const after = [found.live, found.settled].filter(({ now }) => !ended || (now && Date.parse(now.start) >= Date.parse(ended)));
+  const rows = after.flatMap(({ changes }) => changes).filter((one) => one.now.mean !== null);
   return rows.findLast((one) => one.grouping === grouping && one.segment === segments[0])?.now.mean ?? null;
 }
 
@@ -38,7 +41,7 @@ function first(health, at, found) {
   const others = settled.open.filter((one) => change && one.id !== change.id && one.state === "open");
   const level = at.metric === (parts.metric ?? at.metric) ? levelNow(found, parts) : null;
   const isCalled = found.shown.changes.some((one) => one.verdict === "worse");
-  return said({ parts, now: settled.as_of, judged: change?.judged ?? false, others, level, metric: at.metric, settled: settled.settled_until, isCalled });
+  return said({ parts, now: settled.as_of, judged: change?.judged ?? false, isAlone: Boolean(change?.judged && !change.beside), others, level, metric: at.metric, settled: settled.settled_until, isCalled });
 }
 
 // The alert that tells of a change: its name is that of a section of the runbook.

@@ -79,7 +79,7 @@ function showScores(health, at, found) {
 function showWhere(at, { shown, segment }, shared) {
   const { changes } = shown;
   const wanted = $("filter").value.trim().toLowerCase();
-  const first = firstRows(changes);
+  const first = firstRows(changes, segment);
   const matching = changes.filter((one) => `${named(one)} ${one.grouping}`.toLowerCase().includes(wanted));
   const rows = wanted ? ordered(matching) : at.showsAll ? ordered(changes) : first;
   showSegments($("movers").querySelector("tbody"), rows, shown.beyond, segment, shared, findsClick(at.metric) && !at.showsAll);

@@ -89,12 +89,18 @@ function inPartitions(partitions) {
 const perHour = (usual) => (usual < 1 ? usual.toFixed(1) : Math.round(Number(usual.toPrecision(2))).toLocaleString("en"));
 const began = ({ onset }) => onset.at ?? onset.latest;
 
+// The daemon calls the end once enough has settled after it: that is later than the settling of its first searches.
+function provisional(final, now) {
+  const isDue = Date.parse(final) <= Date.parse(now);
+  return `By live traffic. ${isDue ? "This is final soon." : `Late clicks are counted until ${clock(final, now)}; soon after, this is final.`}`;
+}
+
 const STATES = {
-  open: ({ parts, now, judged, others }) => ({
+  open: ({ parts, now, judged, isAlone, others, settled }) => ({
     tone: "worse",
     title: `${subject(parts)} got ${worse(parts)} ${when(parts.onset, now)}${also(others, now)}`,
     line: `${ago(began(parts), now)}. ${judged ? "By judgements: " : ""}${levels(parts.metric, parts.now, parts.before)}`,
-    cause: cause(parts, now),
+    cause: `${cause(parts, now)}${isAlone && settled ? ` Clicks show no such fall so far; they are known up to ${clock(settled, now)}.` : ""}`,
   }),
   partly: ({ parts, now }) => ({
     tone: "worse",
@@ -112,7 +118,7 @@ const STATES = {
     tone: "good",
     title: `${subject(parts)} is back to normal since ${clock(parts.ended, now)}`,
     line: `It was ${worse(parts)} from ${clock(began(parts), now)} on, for ${seconds((Date.parse(parts.ended) - Date.parse(began(parts))) / 1000)}. ${levels(parts.metric, level, null)}`.trim(),
-    cause: parts.final ? `By live traffic. Late clicks are counted until ${clock(parts.final, now)}; then this is final.` : "",
+    cause: parts.final ? provisional(parts.final, now) : "",
   }),
   good: ({ parts, now, level, metric, settled }) => ({
     tone: "good",
@@ -156,6 +162,6 @@ export const early = (catching, asOf) => ({
 });
 
 // `level`: the mean of now of what the parts are about; `metric`: that of the level where the parts name none;
-// `others`: the other changes that are open; `settled`: the end of what is judged; `isCalled`: whether
+// `isAlone`: whether only judgements show it; `others`: the other changes that are open; `settled`: the end of what is judged; `isCalled`: whether
 // a row of the tables is called worse; `now`: the instant of the answer.
 export const said = (given) => STATES[given.parts.state](given);

@@ -91,11 +91,11 @@ const CALLED = ["worse", "better", "moved", "diluted"];
 const FEW = 4;
 const MOST_CALLED = 4;
 
-// The rows that are shown first: what moved, else everything; all where there are few.
-export function firstRows(changes) {
+// The rows that are shown first: what moved, else everything and what is selected; all where there are few.
+export function firstRows(changes, selected) {
   if (changes.length <= FEW) return ordered(changes);
   const called = ordered(changes).filter((one) => CALLED.includes(one.verdict)).slice(0, MOST_CALLED);
-  return called.length ? called : changes.filter(isWhole);
+  return called.length ? called : changes.filter((one) => isWhole(one) || keyOf(one) === keyOf(selected));
 }
 
 // What is not shown, in words.

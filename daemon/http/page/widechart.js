@@ -8,6 +8,7 @@ import { clock } from "./words.js";
 const LEAST_SPAN = 0.1; // share of the level: a constant score is a flat line in the middle
 const LAYOUT = { height: 270, left: 44, right: 8, top: 14, bottom: 246, bars: 246, foot: 246, times: 264, apart: 120 };
 const FAR = 70; // so far from an edge a label has room
+const LOWER = 14; // a label that would lie on another one stands so much lower
 
 export class WideChart extends Chart {
   constructor() {
@@ -57,7 +58,9 @@ export class WideChart extends Chart {
     if (this.change) drawn.push(...label(this.change.onset.at, "worse", this.layout.top + 6));
     if (this.ended) {
       const at = this.x(Date.parse(this.ended));
-      drawn.push(shape("line", { class: "ended", x1: at, x2: at, y1: this.layout.top - 6, y2: this.layout.bottom }), ...label(this.ended, "good", this.layout.top + 6));
+      const onset = this.change?.onset.at;
+      const top = this.layout.top + 6 + (onset && at - this.x(Date.parse(onset)) < FAR ? LOWER : 0);
+      drawn.push(shape("line", { class: "ended", x1: at, x2: at, y1: this.layout.top - 6, y2: this.layout.bottom }), ...label(this.ended, "good", top));
     }
     return drawn;
   }

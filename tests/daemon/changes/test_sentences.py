@@ -1,6 +1,8 @@
 """What is said of a change, word for word."""
 
 from dataclasses import replace
+from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -18,6 +20,7 @@ from relevanced.daemon.changes import (
     text as sentences,
 )
 
+README: Final = Path(__file__).parents[3] / "README.md"
 AT = 1_795_185_240_000
 """2026-11-20 14:34 UTC."""
 NOW = AT + 75 * MINUTE_MS
@@ -124,5 +127,8 @@ def test_a_quiet_site_says_what_would_have_been_noticed() -> None:
         "by 6 % that began before 19 Nov 14:34, or by 13 % that began before 11:34, would have "
         "been noticed."
     )
+    last = Noticed("hour", 0.073, AT + 128 * MINUTE_MS)
+    quiet = sentences.good([last], "RR@10", AT + 164 * MINUTE_MS, AT + 166 * MINUTE_MS)
+    assert f" {quiet}\n" in README.read_text(), "what the demo prints"
     assert sentences.watching(AT, NOW) == "Watching since 14:34. Nothing to compare with yet."
     assert sentences.watching(None, NOW).startswith("Nothing has settled yet")

@@ -55,6 +55,11 @@ def lines(events: Sequence[dict[str, Any]]) -> list[str]:
         ),
         ({"kind": "Click"}, "Click has no grade in attribution.grades: did you mean click?"),
         ({"kind": "view"}, "view has no grade in attribution.grades, which has click"),
+        (
+            {"kind": "\x1b[2Jview"},
+            "None of 3 pieces of feedback joined an impression. \\x1b[2Jview has no grade",
+        ),
+        ({"impression_id": "\x1b[2J"}, "those of feedback like \\x1b[2J."),
         ({"item": "x1"}, "3 are for items that their impression did not show: is an item named"),
     ],
 )
@@ -66,6 +71,12 @@ def test_why_none_joined_is_said(replayed: Replayed, given: dict[str, Any], said
 def test_no_feedback_at_all_is_said(replayed: Replayed) -> None:
     code, errors = replayed(*IMPRESSIONS)
     assert code == 1 and errors.startswith("There is no feedback, so every score is 0")
+
+
+def test_that_feedback_is_perhaps_what_was_rejected_is_said(replayed: Replayed) -> None:
+    code, errors = replayed(*IMPRESSIONS, *feedback(kind=None))
+    assert code == 1 and "Are the 3 rejected records feedback (missing_field)?" in errors
+    assert "There is no feedback" not in errors
 
 
 def test_where_some_joins_nothing_is_said(replayed: Replayed) -> None:
