@@ -360,7 +360,7 @@ def silent(found: Silence, now_ms: float) -> str:
     """`No searches in partition 3 since 14:05; 3,100 an hour are usual.`"""
     if not found.usual_per_hour:
         return (
-            f"No {found.stream} has joined a search, of all since {clock(found.since_ms, now_ms)}. "
+            f"No {found.stream} has joined any search since {clock(found.since_ms, now_ms)}. "
             "Scores say nothing; relevanced doctor looks for the cause."
         )
     usual = float(f"{found.usual_per_hour:.2g}")

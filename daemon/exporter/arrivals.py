@@ -79,8 +79,8 @@ class Arrivals:
         windows = range(len(plan.timing.windows))
         ended_ms = (_last_pane(views, plan, window, column) for window in windows)
         since_ms = next(filter(None, ended_ms), None)
-        if since_ms is None and partition is None:
-            since_ms = _last_hour(history, column)
+        if since_ms is None:
+            since_ms = _last_hour(history, column) if partition is None else views[0].watermark_ms
         if since_ms is None:
             return None
         since_ms = min(since_ms, now_ms)
@@ -106,7 +106,12 @@ class Arrivals:
             for lane, share in shares.items()
             if len(shares) > 1
         ]
-        silent = {lane: found for lane, found in each if found is not None}
+        week_ago_ms = now_ms - WEEK_HOURS * HOUR_MS  # what has been away for longer is usual
+        silent = {
+            lane: found
+            for lane, found in each
+            if found is not None and found.since_ms > week_ago_ms
+        }
         if not silent:
             return ()
         since_ms = max(found.since_ms for found in silent.values())
@@ -187,14 +192,9 @@ def _never_any(now_ms: int, scores: MeasureScores, history: HourHistory) -> Sile
 
 
 def _shares(scores: MeasureScores, column: int) -> dict[int, float]:
-    """Partition → its share of the searches in the panes of the longest window."""
-    window = len(scores.plan.timing.windows) - 1
+    """Partition → its share of all searches that have ever settled: it stays while it is silent."""
     counts = {
-        lane.lane: sum(
-            int(pages[0][0, column])
-            for (of, _), pages in lane.panes.items()
-            if of == window and 0 in pages
-        )
+        lane.lane: int(lane.totals[0][0, column]) if 0 in lane.totals else 0
         for lane in scores.views
     }
     whole = sum(counts.values())

@@ -99,6 +99,7 @@ def judged_changes(reading: Reading, found: MeasureScores, wanted: Query) -> Ite
                     ),
                     series,
                     compared.verdict,
+                    comparison.from_ms,
                 )
 
 

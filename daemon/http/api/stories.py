@@ -26,7 +26,7 @@ from ...changes import (
     plan_of,
     text as sentences,
 )
-from ...events import timestamp_text
+from ...events import timestamp_ms, timestamp_text
 from ...exporter import Detection, Reading
 from ...plan import Plan
 from ...views import SETTLED
@@ -82,6 +82,8 @@ def headline(reading: Reading, now_ms: float | None = None) -> Headline:
     parts = parts_of_quiet(judged.begin_ms, metric, falls)
     if found.closed and is_recent(found.closed[0].story, as_of_ms):
         parts = _parts(found.closed[0].story, reading, as_of_ms)
+    if ended and parts.state == "repaired":
+        return Headline("good", ended[0], " ".join(standing), None, parts)
     said = sentences.good(falls, metric, judged.end_ms, as_of_ms)
     return Headline("good", said, detail, None, parts)
 
@@ -336,7 +338,8 @@ def changes(
     else:
         table = recent_rows(reading, window, view, wanted, beyond)
     told = in_one_voice if against == "worst" else without_shared
-    table = replace(table, rows=told(table.rows, Voice.of(judged)))
+    begin_ms = 0 if table.now is None else timestamp_ms(table.now.start)
+    table = replace(table, rows=told(table.rows, Voice.of(judged), begin_ms))
     return Changes(
         as_of=None if as_of_ms is None else timestamp_text(as_of_ms),
         window=window,

@@ -30,30 +30,45 @@ class Voice:
     """The fields of a row, by name."""
     shared: frozenset[Series]
     """What is low only through an open change."""
+    ended_ms: Mapping[Segment, float]
+    """Until when a segment was low by a change that is over, or is back live: what contains that
+    time is low through it."""
 
     @classmethod
     def of(cls, found: Detection) -> "Voice":
-        """Of the changes that are open by the last look. What two name, the clearer one says."""
+        """Of the changes by the last look. What two name, the clearer one says."""
         named: dict[Series, Mapping[str, Any]] = {}
         shares: dict[Series, Mapping[str, Any]] = {}
+        ended: dict[Segment, float] = {}
+        for story in (*found.open, *found.closed):
+            ended_ms = story.live.since_ms if story.live else story.fall.recovered_ms
+            if ended_ms is not None:
+                for moved in (story.own, *story.also, *story.shares):
+                    segment = moved.series[:2]
+                    ended[segment] = max(ended_ms, ended.get(segment, ended_ms))
         for story in found.open:
+            if story.live is not None:
+                continue
             for moved in (story.own, *story.also):
                 named.setdefault(moved.series, _since_onset(story, moved, "worse"))
             for moved in story.shares:
                 shares.setdefault(moved.series, _since_onset(story, moved, "diluted"))
-        return cls(shares | named, frozenset(shares))
+        return cls(shares | named, frozenset(shares), ended)
 
     @cached_property
     def explained(self) -> frozenset[Segment]:
         """The segments of which some metric is low only through an open change."""
         return frozenset((grouping, segment) for grouping, segment, _ in self.shared)
 
-    def of_row(self, row: RowT, series: Series, verdict: Verdict) -> RowT:
-        """The row of the series, which has this verdict, as the open changes have it."""
+    def of_row(self, row: RowT, series: Series, verdict: Verdict, begin_ms: float) -> RowT:
+        """The row of the series, which has this verdict, as the changes have it. `begin_ms`: when
+        the period now begins."""
         if series in self.said:
             return replace(row, **self.said[series])
         if verdict == "worse" and series[:2] in self.explained:
             return replace(row, verdict="diluted", since=None)
+        if verdict == "worse" and self.ended_ms.get(series[:2], begin_ms) > begin_ms:
+            return replace(row, verdict="recovered", since=None)
         return row
 
 
@@ -73,14 +88,15 @@ def _estimate(measured: MeasuredChange, impressions: int) -> Estimate:
     return Estimate(measured.mean, measured.stderr, measured.scored, impressions)
 
 
-def in_one_voice(rows: Iterable[Change], voice: Voice) -> tuple[Change, ...]:
-    """The rows as the open changes have them."""
+def in_one_voice(rows: Iterable[Change], voice: Voice, begin_ms: float) -> tuple[Change, ...]:
+    """The rows as the changes have them."""
     return tuple(
-        voice.of_row(row, (row.grouping, row.segment, row.metric), row.verdict) for row in rows
+        voice.of_row(row, (row.grouping, row.segment, row.metric), row.verdict, begin_ms)
+        for row in rows
     )
 
 
-def without_shared(rows: Iterable[Change], voice: Voice) -> tuple[Change, ...]:
+def without_shared(rows: Iterable[Change], voice: Voice, _: float) -> tuple[Change, ...]:
     """The rows as they are, but what is low only through an open change is diluted."""
     return tuple(
         (

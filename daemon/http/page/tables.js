@@ -3,7 +3,7 @@
 import { element, keyed, setText, shape, visible } from "./dom.js";
 import { NARROW, call, clock, count, isWhole, relative, score, signed, spoken, strength } from "./words.js";
 
-const URGENCY = { worse: 0, better: 1, moved: 1, diluted: 2, unripe: 3, level: 4, too_few: 5, undefined: 6, no_traffic: 7 };
+const URGENCY = { worse: 0, better: 1, moved: 1, diluted: 2, recovered: 2, unripe: 3, level: 4, too_few: 5, undefined: 6, no_traffic: 7 };
 const LEAST_REACH = 0.02;
 const MOST_REACH = 1;
 

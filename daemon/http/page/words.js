@@ -1,7 +1,7 @@
 // Numbers, times and changes as text. Pure.
 
 const WORDS = {
-  better: "▲ better", worse: "▼ worse", moved: "◆ moved", level: "steady", diluted: "shares traffic",
+  better: "▲ better", worse: "▼ worse", moved: "◆ moved", level: "steady", diluted: "shares traffic", recovered: "was worse",
   unripe: "too early", too_few: "too few", undefined: "undefined", no_traffic: "no traffic",
 };
 

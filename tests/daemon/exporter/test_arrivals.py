@@ -11,6 +11,7 @@ from relevanced.daemon.exporter import Publisher
 from relevanced.daemon.http import changes
 from relevanced.daemon.views import LaneView
 from tests.daemon.exporter.two_countries import MINUTE_MS, NOW_MS, PLAN, Site
+from tests.lane_views import pages_of
 
 IMPRESSIONS, WITH_FEEDBACK, ITEMS = 0, 1, 3
 
@@ -128,7 +129,10 @@ def test_producers_that_send_every_quarter_of_an_hour_are_not_silent_in_between(
 
 
 def partitions(sites: list[Site], now_ms: int, rejected: int = 0) -> list[LaneView]:
-    lanes = [replace(site.lane(now_ms), lane=number) for number, site in enumerate(sites)]
+    totals = pages_of(next(iter(sites[0].parts.values())))
+    lanes = [
+        replace(site.lane(now_ms), lane=number, totals=totals) for number, site in enumerate(sites)
+    ]
     counts = {"rejected": {"invalid_json": rejected}}
     return [replace(lane, counts={**lane.counts, **counts}) for lane in lanes]
 
@@ -163,6 +167,22 @@ def test_a_partition_that_stops_is_named_until_it_comes_again() -> None:
     assert said.startswith("No searches in partition 1 since ") and "rejected" not in said
 
 
+@pytest.mark.parametrize(("hours", "is_told"), [(1, True), (20, True), (60, True), (170, False)])
+def test_a_partition_is_not_forgotten_within_a_week(hours: int, is_told: bool) -> None:
+    """Of two equal ones; after a week one alone is usual."""
+    stopped_ms = NOW_MS - hours * HOUR_MS
+    sites = [Site(stopped_ms - 8 * HOUR_MS, NOW_MS * 2, 0.0)]
+    sites += [Stopping(stopped_ms - 8 * HOUR_MS, "searches", stopped_ms)]
+    going, gone = partitions(sites, NOW_MS)
+    lanes = [going, replace(gone, watermark_ms=stopped_ms, idle_ms=NOW_MS)]
+    published = Publisher(PLAN).publish(lanes, NOW_MS, with_series=False)
+    assert published.reading is not None
+    found = published.reading.silences
+    assert [each.partitions for each in found] == [(1,)] * is_told
+    if is_told:
+        assert 3_000 < found[0].usual_per_hour < 8_000 and found[0].since_ms <= stopped_ms + HOUR_MS
+
+
 def test_records_that_are_rejected_in_place_of_searches_are_said() -> None:
     stopped_ms = NOW_MS - 30 * MINUTE_MS
     sites: list[Site] = [Stopping(stopped_ms - 8 * HOUR_MS, "searches", stopped_ms)] * 2
@@ -188,6 +208,4 @@ def test_where_no_feedback_ever_joins_that_is_said_once_it_cannot_be_late() -> N
     assert said(site, publisher, begin_ms + 4 * MINUTE_MS) == ()
     (found,) = said(site, publisher, NOW_MS)
     assert (found.stream, found.usual_per_hour) == ("feedback", 0.0)
-    assert sentences.silent(found, NOW_MS).startswith(
-        "No feedback has joined a search, of all since"
-    )
+    assert sentences.silent(found, NOW_MS).startswith("No feedback has joined any search since")

@@ -102,7 +102,7 @@ def test_a_break_is_over_when_it_is_over_and_not_before() -> None:
     (closed,) = told[0].closed
     assert closed.state == "recovered" and closed.recovered is not None
     assert " recovered at 11:00 after 2 h 2" in closed.text
-    assert closed.text in told[0].headline.detail
+    assert closed.text == told[0].headline.text
 
 
 def test_a_standby_says_the_same_as_the_leader() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from relevanced.daemon.changes import Marker
 from relevanced.daemon.exporter import Publisher, Reading
-from relevanced.daemon.http import HeadlineParts, headline
+from relevanced.daemon.http import HeadlineParts, changes, headline
 from relevanced.daemon.panes import HOUR_MS
 from tests.daemon.exporter.test_open_changes import Recovering, reading
 from tests.daemon.exporter.two_countries import MINUTE_MS, NOW_MS, PLAN, Site
@@ -57,3 +57,16 @@ def test_a_recovery_is_told_for_six_hours(later_ms: int, state: str) -> None:
 def test_at_first_there_is_nothing_to_compare_with() -> None:
     found = parts(reading(Site(NOW_MS - 2 * MINUTE_MS, NOW_MS, 0.0), NOW_MS))
     assert found.state == "first" and not found.noticed and found.watching_since is not None
+
+
+def test_what_was_low_until_a_repair_is_not_worse_in_a_window_that_contains_it() -> None:
+    over_ms = NOW_MS - 25 * MINUTE_MS
+    site = Recovering(over_ms - 4 * HOUR_MS, over_ms - 40 * MINUTE_MS, over_ms, 0.65)
+    publisher = Publisher(PLAN)
+    for until_ms in (over_ms - 20 * MINUTE_MS, over_ms - MINUTE_MS, over_ms + 20 * MINUTE_MS):
+        reading(site, until_ms, publisher)
+    found = changes(reading(site, NOW_MS, publisher), "1h", "settled", {})
+    assert found.headline.tone == "good" and not found.open
+    verdicts = {(row.metric, row.segment): row.verdict for row in found.changes}
+    assert verdicts["RR@10", "DE"] == verdicts["RR@10", "all"] == "recovered"
+    assert "worse" not in verdicts.values() and verdicts["RR@10", "US"] == "level"
