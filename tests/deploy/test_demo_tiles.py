@@ -3,7 +3,8 @@
 import shutil
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Final
 
 import pytest
@@ -41,20 +42,30 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
         processes.end(demo, signal.SIGINT, patience_s=30)
 
 
-@pytest.mark.parametrize("name", DASHBOARDS)
-def test_no_tile_of_a_healthy_demo_warns(prometheus: Prometheus, name: str) -> None:
+def colours(prometheus: Prometheus, name: str) -> Mapping[str, frozenset[str]]:
+    """Title of each tile of a dashboard → the colours that it shows now."""
     dashboard = DASHBOARDS[name]
     selected = choices(prometheus, dashboard)
     tiles = [panel for panel in panels(dashboard) if panel["type"] == "stat"]
-    shown = {
-        tile["title"]: {
+    return {
+        tile["title"]: frozenset(
             colour(tile, value)
             for _, value in prometheus.now(fill(tile["targets"][0]["expr"], selected))
-        }
+        )
         for tile in tiles
     }
-    assert {title: found for title, found in shown.items() if found - CALM} == {}
-    assert any(shown.values()), "the dashboard has values"
+
+
+@pytest.mark.parametrize("name", DASHBOARDS)
+def test_no_tile_of_a_healthy_demo_warns(prometheus: Prometheus, name: str) -> None:
+    def warning() -> Mapping[str, frozenset[str]]:
+        return {title: of for title, of in colours(prometheus, name).items() if of - CALM}
+
+    # On a machine that does other work the newest data may be late for a while.
+    with suppress(AssertionError):
+        until(lambda: not warning(), what="no tile warns")
+    assert warning() == {}
+    assert any(colours(prometheus, name).values()), "the dashboard has values"
 
 
 def test_no_alert_of_a_healthy_demo_is_on_its_way(prometheus: Prometheus) -> None:
