@@ -28,11 +28,12 @@ BACK_HOURS: Final = (*(week * WEEK_HOURS for week in (1, 2, 3)), *(day * 24 for 
 before."""
 REMEMBERED: Final = 60
 """So many minutes in which something came are remembered."""
+KNOWN_AFTER: Final = 3
+"""What is usual is known from so many of them on, after an hour."""
 MINUTES_A_DAY: Final = 1440
 REJECTED: Final = "rejected"
 OUTCOMES: Final = "feedback_outcomes"
-KNOWN_AFTER: Final = 3
-"""What is usual is known from so many of them on, after an hour."""
+"""Families of counts of a lane."""
 
 
 class Arrivals:
@@ -76,9 +77,7 @@ class Arrivals:
         column = plan.count_columns.index(name)
         if partition is not None:
             views = [view for view in views if view.lane == partition]
-        windows = range(len(plan.timing.windows))
-        ended_ms = (_last_pane(views, plan, window, column) for window in windows)
-        since_ms = next(filter(None, ended_ms), None)
+        since_ms = _last_pane(views, plan, column)
         if since_ms is None:
             since_ms = _last_hour(history, column) if partition is None else views[0].watermark_ms
         if since_ms is None:
@@ -172,12 +171,9 @@ def _never_any(now_ms: int, scores: MeasureScores, history: HourHistory) -> Sile
     stream, name = COLUMNS[1]
     plan, column = scores.plan, scores.plan.count_columns.index(name)
     outcomes = scores.snapshot.counts.get(OUTCOMES, {})
-    windows = range(len(plan.timing.windows))
     if plan.judged is not None and not any(outcomes.values()):
         return None
-    if any(_last_pane(scores.views, plan, window, column) for window in windows):
-        return None
-    if _last_hour(history, column) is not None:
+    if _last_pane(scores.views, plan, column) or _last_hour(history, column):
         return None
     ends = [
         start + plan.timing.windows[window].pane_ms
@@ -201,8 +197,15 @@ def _shares(scores: MeasureScores, column: int) -> dict[int, float]:
     return {lane: count / whole for lane, count in sorted(counts.items()) if count}
 
 
-def _last_pane(views: Sequence[LaneView], plan: Plan, window: int, column: int) -> int | None:
-    """The end of the last pane of the window that has any; None where none has that is kept."""
+def _last_pane(views: Sequence[LaneView], plan: Plan, column: int) -> int | None:
+    """The end of the last pane that has any, of the shortest window that keeps one; None where none
+    does."""
+    windows = range(len(plan.timing.windows))
+    ends = (_last_of_window(views, plan, window, column) for window in windows)
+    return next(filter(None, ends), None)
+
+
+def _last_of_window(views: Sequence[LaneView], plan: Plan, window: int, column: int) -> int | None:
     pane_ms = plan.timing.windows[window].pane_ms
     starts = (
         start

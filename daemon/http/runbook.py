@@ -16,6 +16,8 @@ from typing import Final
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+from ..changes import text as sentences
+
 PATH: Final = "/runbook"
 SECTION_PATH: Final = PATH + "/{alert}"
 _HERE: Final = "daemon/http"
@@ -78,14 +80,10 @@ def _of_section(name: str) -> RunbookPage:
 
 def _unknown(name: str) -> RunbookPage:
     cut = name[:_NAME_CHARACTERS] + "…" * (len(name) > _NAME_CHARACTERS)
-    said = f"The runbook has no section <q><bdi>{escape(_printable(cut))}</bdi></q>"
+    said = f"The runbook has no section <q><bdi>{escape(sentences.printable(cut))}</bdi></q>"
     body = f"<h1>{said}</h1><p>It has one for each alert:</p>{_names('')}"
     body += '<p><a href="../runbook">The whole runbook</a></p>'
     return RunbookPage(_framed("No such section", body, up="../"), exists=False)
-
-
-def _printable(text: str) -> str:
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def _names(before: str) -> str:

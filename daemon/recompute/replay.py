@@ -61,8 +61,8 @@ def replay(
     topic: str | None = None,
 ) -> int:
     """Score the files and print the scores, or what was asked for in their place; returns the exit
-    code: 1 where a file cannot be read, nothing in them counts, or scores were
-    asked for and no feedback joins."""
+    code: 1 where a file cannot be read, nothing in them counts, or scores were asked for and no
+    feedback joins."""
     console = Console(file=sys.stderr, quiet=not progress)
     config = keeping_queries(config, asked)
     try:
