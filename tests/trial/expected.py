@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 from typing import Final
 
 SCORE: Final = "RelevancedScoreDropped"
-INFORMS: Final = "RelevancedBaselineMissing"
-"""Tells what a young installation cannot notice; no fault."""
 RANKING: Final = "Looks like RANKING"
 RETRIEVAL: Final = r"Looks like RETRIEVAL"
 TRACKING: Final = r"Looks like TRACKING"
@@ -41,8 +39,6 @@ class Expected:
     alerts: tuple[Alert, ...] = ()
     most: int | None = None
     """How many alerts may reach somebody; as many as must come, unless it is said."""
-    besides: str = ""
-    """Alerts that may come, and count for nothing."""
     stays: str = ""
     """Alerts that must not resolve while the scenario is watched."""
 
@@ -65,12 +61,11 @@ EXPECTED: Final[Mapping[str, Expected]] = {
     "tracker-lost": Expected(
         31, (Alert("RelevancedFeedbackStopped", 29, "pages", {}, (TRACKING,)),)
     ),
-    "fresh": Expected(15, besides=INFORMS),
+    "fresh": Expected(15),
     "fresh-ranking": Expected(
         15,
         (Alert(SCORE, 12, labels=DE, says=JUST_BEFORE),),
         most=2,
-        besides=INFORMS,
     ),
     # Processes.
     "exporter-killed": Expected(
@@ -115,7 +110,6 @@ EXPECTED: Final[Mapping[str, Expected]] = {
     "registry-away": Expected(
         15,
         (Alert("RelevancedRegistryFails", 8, "pages", {}, ("gets no schemas",)),),
-        besides=INFORMS,
     ),
     # Changes.
     "changed-configuration": Expected(12),

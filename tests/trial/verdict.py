@@ -18,8 +18,7 @@ def faults(seen: Sequence[Sighting], expected: Expected, broken_s: float) -> lis
     reaching = _reaching(seen)
     fired = [each for each in seen if each.step is Step.FIRING and each.identity in reaching]
     found = [fault for alert in expected.alerts for fault in _missing(alert, fired, broken_s)]
-    besides = re.compile(expected.besides or r"(?!)")
-    counted = {each.identity: each for each in fired if not besides.fullmatch(each.name)}
+    counted = {each.identity: each for each in fired}
     for each in counted.values():
         if not any(re.fullmatch(alert.name, each.name) for alert in expected.alerts):
             found.append(f"unexpected: {_timed(each, broken_s)}")
