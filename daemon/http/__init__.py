@@ -4,6 +4,7 @@ answers from what the exporter published and computes no score.
 
 from . import connections, requests, server
 from .api import loading, openapi
+from .api.changes import Headline, HeadlineParts, OpenChange
 from .api.compared import LEAST_SCORED, Change, Estimate, Verdict, onsets, verdict
 from .api.experiments import Buckets, buckets, over_time
 from .api.health import Role
@@ -22,7 +23,7 @@ from .api.judged import (
     judged_history,
 )
 from .api.loading import ACKNOWLEDGE_PATH, MARKERS_PATH
-from .api.markers import Headline, HeadlineParts, MarkerRules, OpenChange
+from .api.markers import MarkerRules
 from .api.parameters import BadRequest, QueryParameter, read_query, segments, table_text
 from .api.queries import (
     ALLOWED_ORDERS,

@@ -161,6 +161,7 @@ class HttpServer:
         routes += [web.get(path, partial(_asset, asset)) for path, asset in ASSETS.items()]
         routes += [
             web.get(runbook.PATH, _runbook),
+            web.get(runbook.PATH + "/", _to_runbook),
             web.get(_any_text(runbook.SECTION_PATH), _runbook),
         ]
         application.add_routes(routes)
@@ -206,10 +207,8 @@ class HttpServer:
     ) -> tuple[RequestContext, list[tuple[str, str]]]:
         """(what the answer is made of, the parameters). Raises BadRequest, Damaged and
         Unavailable."""
-        given = [*request.match_info.items()]
-        if route.method == "GET":
-            given += request.query.items()
-        else:
+        given = [*request.match_info.items(), *request.query.items()]
+        if route.method != "GET":
             admit(
                 request,
                 needs_login=self._security is not None and self._security.needs_login,
@@ -313,6 +312,13 @@ async def _asset(asset: Asset, request: web.Request) -> web.StreamResponse:
     """Send one file of the web page."""
     made = packed(asset.body, *_preferences(request))
     return await _send_answer(request, made, {"Content-Type": asset.content_type, **HEADERS})
+
+
+async def _to_runbook(_: web.Request) -> web.StreamResponse:
+    """Send to the address from which the links of the runbook lead on, below any prefix."""
+    return web.Response(
+        status=HTTPStatus.PERMANENT_REDIRECT, headers={"Location": ".." + runbook.PATH}
+    )
 
 
 async def _runbook(request: web.Request) -> web.StreamResponse:

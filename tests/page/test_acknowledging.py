@@ -56,6 +56,24 @@ async def test_it_is_typed_said_and_withdrawn(page: Page, exporter: Exporter) ->
         await page.until("acknowledged.hidden")
 
 
+async def test_what_is_withdrawn_is_what_is_shown(page: Page, exporter: Exporter) -> None:
+    await page.open(exporter.url)
+    await page.until(FULL)
+    await page.value("document.querySelector('#act-todo').click()")
+    await page.value("document.querySelector('#ack-text').focus()")
+    await page.call("Input.insertText", text="back to v7")
+    await page.press("Enter", text="\r")
+    await page.until("document.querySelector('#ack-said').value.startsWith('Acknowledged until')")
+    await exporter.look()
+    await page.until("!acknowledged.hidden")
+    # As if another text had been begun while another change was in the headline.
+    await page.value("document.querySelector('#acknowledge').dataset.change = 'c-1-country-FR'")
+    await page.value("document.querySelector('#ack-text').value = 'of FR'")
+    await page.value("document.querySelector('#withdraw').click()")
+    await page.until("document.querySelector('#ack-said').value.startsWith('Withdrawn')")
+    assert await page.value("document.querySelector('#ack-text').value") == "of FR"
+
+
 async def test_a_refusal_is_said_and_what_was_typed_stays(page: Page, exporter: Exporter) -> None:
     await page.open(exporter.url)
     await page.until(FULL)

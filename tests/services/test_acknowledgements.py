@@ -20,6 +20,7 @@ from relevanced.daemon.http import (
     ROUTES,
     HttpServer,
     MarkerSettings,
+    loading,
     openapi,
 )
 from relevanced.daemon.panes import HOUR_MS
@@ -77,9 +78,10 @@ class Exporter:
         body: object = None,
         headers: Mapping[str, str] = JSON,
         login: Mapping[str, str] = NOBODY,
+        query: str = "",
     ) -> tuple[int, Any]:
         """Status and answer, checked by the document."""
-        path = ACKNOWLEDGE_PATH.replace("{id}", quote(change, safe=""))
+        path = f"{ACKNOWLEDGE_PATH.replace('{id}', quote(change, safe=''))}?{query}"
         status, answer = await self._call(method, path, body, {**headers, **login})
         if status != 401:
             described = DOCUMENT["paths"][ACKNOWLEDGE_PATH][method.lower()]["responses"]
@@ -200,6 +202,24 @@ async def test_an_acknowledgement_is_no_marker(exporter: Exporter) -> None:
     assert found["open"][0]["markers"] == [] and found["headline"]["parts"]["marker"] is None
     text = b"".join(exporter.server.published.text.with_rest(b""))
     assert b"relevanced_change_open" in text and b"rolled back" not in text
+
+
+async def test_it_can_be_said_anew_where_no_more_markers_are_kept(
+    exporter: Exporter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loading, "MOST_MARKERS", 1)
+    (change,) = (await exporter.changes())["open"]
+    assert (await exporter.call("POST", change["id"], SAID))[0] == 201
+    assert (await exporter.call("POST", change["id"], SAID | {"text": "v8 is ready"}))[0] == 200
+
+
+async def test_a_parameter_that_nothing_reads_is_refused(exporter: Exporter) -> None:
+    (change,) = (await exporter.changes())["open"]
+    for method in ("POST", "DELETE"):
+        status, answer = await exporter.call(method, change["id"], SAID, query="until=1h")
+        assert (status, answer["error"]) == (400, "until: must be one of id")
+        status, answer = await exporter.call(method, change["id"], SAID, query="id=c-2")
+        assert status == 400 and answer["error"].endswith("must be given once")
 
 
 async def test_an_unknown_change_is_refused_with_those_that_are_open(exporter: Exporter) -> None:

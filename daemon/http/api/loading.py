@@ -120,7 +120,9 @@ async def acknowledge(context: RequestContext, query: Query) -> RequestContext:
     if store is None:
         raise Unavailable("this server has no store for acknowledgements")
     former = await _acknowledged(store, ids)
-    if await store.add(marker.id, packed_markers(marker), MOST_MARKERS) is False:
+    # Those that it replaces are removed next, so that all places may be taken.
+    most = MOST_MARKERS + len(former)
+    if await store.add(marker.id, packed_markers(marker), most) is False:
         raise _full()
     await store.remove(former)
     return replace(context, marked=(marker,), status=200 if former else 201)

@@ -76,7 +76,7 @@ MARKED: Final = (
         remove_marker,
         method="DELETE",
         statuses={200: "It is removed."},
-        errors=_marker_errors(403, 404, 503),
+        errors=_marker_errors(400, 403, 404, 503),
         operation="remove_marker",
         listed="DELETE removes a marker.",
     ),
@@ -104,7 +104,7 @@ MARKED: Final = (
         withdraw,
         method="DELETE",
         statuses={200: "It is not said any more."},
-        errors=_marker_errors(403, 503) | {404: "No such change is acknowledged."},
+        errors=_marker_errors(400, 403, 503) | {404: "No such change is acknowledged."},
         operation="withdraw_acknowledgement",
     ),
 )

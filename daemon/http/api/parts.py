@@ -8,7 +8,7 @@ import msgspec
 from ...changes import HOUR_MS, FallOnset, Marker, Noticed, Pattern, Silence, Story
 from ...events import timestamp_text
 from ...plan import ALL
-from .markers import (
+from .changes import (
     HeadlineParts,
     Lane,
     LooksLike,

@@ -30,11 +30,7 @@ from ...events import timestamp_ms, timestamp_text
 from ...exporter import Detection, Reading
 from ...plan import Plan
 from ...views import SETTLED
-from .compared import FALSE_CALLS, Change, recent_rows, usual_rows
-from .history import Stretch
-from .incidents import Incidents, Marks, incidents_of
-from .markers import (
-    Acknowledged,
+from .changes import (
     Another,
     Explained,
     GradedBy,
@@ -43,11 +39,14 @@ from .markers import (
     Level,
     Noticeable,
     OpenChange,
+    Situation,
     State,
     Tone,
-    acknowledged,
-    shown,
 )
+from .compared import FALSE_CALLS, Change, recent_rows, usual_rows
+from .history import Stretch
+from .incidents import Incidents, Marks, incidents_of
+from .markers import Acknowledged, acknowledged, shown
 from .parameters import BadRequest, Query
 from .parts import (
     is_recent,
@@ -106,7 +105,6 @@ def _worst(news: Sequence[Incident], reading: Reading, as_of_ms: int, now_ms: fl
     markers = reading.markers
     plans = {incident.identity: plan_of(incident.story, markers, as_of_ms) for incident in news}
     incident = min(news, key=lambda each: (plans[each.identity] is not None, _is_back(each)))
-    tone: Tone = "worse" if plans[incident.identity] is None else ""
     known = _known(incident, reading, now_ms)
     more, parts = len(news) - 1, [] if known is None else [sentences.acknowledged(known, as_of_ms)]
     parts.append(sentences.detail(incident.story))
@@ -118,6 +116,8 @@ def _worst(news: Sequence[Incident], reading: Reading, as_of_ms: int, now_ms: fl
         parts.append(f"{more} more {'change is' if more == 1 else 'changes are'} open.")
     text = _sentence(incident.story, as_of_ms, markers)
     told = _parts(incident.story, reading, as_of_ms)
+    tones: dict[Situation, Tone] = {"planned": "", "repaired": "good"}
+    tone = tones.get(told.state, "worse")
     return Headline(tone, text, " ".join(filter(None, parts)), incident.identity, told)
 
 

@@ -85,6 +85,10 @@ async def test_the_whole_runbook_has_the_section_of_every_alert(client: Client) 
     assert "made by" not in page
 
 
+async def test_a_slash_at_its_end_leads_to_it(client: Client) -> None:
+    assert await client.get("/runbook/") == await client.get("/runbook")
+
+
 async def test_no_link_of_the_runbook_is_dead(client: Client) -> None:
     """Neither in the whole nor in a section, nor where there is none."""
     pages: dict[str, Found] = {}
