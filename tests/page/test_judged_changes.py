@@ -10,7 +10,7 @@ from relevanced.daemon.views import LaneFiles
 from tests.daemon.exporter.judged_site import MINUTE_MS, ONE_FILE, PLAN, JudgedSite, reading
 from tests.judged_lanes import NOON, entry
 from tests.page.browser import Page
-from tests.page.served import Daemon, text
+from tests.page.served import ROW, Daemon, text
 
 BROKEN: Final = NOON - 40 * MINUTE_MS
 NEW: Final = entry(NOON + 26 * HOUR_MS, "b")
@@ -20,6 +20,8 @@ LINES: Final = (
     "[...document.querySelectorAll('#open li')].map(one => [one.className,"
     " ...[...one.querySelectorAll('button, p')].map(part => part.innerText)])"
 )
+WIDE: Final = "document.querySelector('#wide svg')"
+CHARTED: Final = "nDCG(ideal=pool)@10 by judgements"
 CLICKED: Final = "P@1 of country DE fell from 0.79 to 0.59 at 11:20, not recovered."
 
 
@@ -76,6 +78,17 @@ async def test_a_judged_fall_is_told_at_once_an_hour_later_a_day_later_and_until
         assert await text(page, "#headline") == f"Search in DE got worse at {day}11:20"
         assert "By judgements: nDCG(ideal=pool)@10 is 0.5" in await text(page, "#second")
         assert "RelevancedJudgedScoreDropped" in await text(page, "#runbook")
+        await page.until(f"{WIDE}?.ariaLabel.startsWith('nDCG(ideal=pool)@10 by judgements of DE')")
+        assert "Open change since" in await page.value(f"{WIDE}.ariaLabel")
+        assert await page.value(f"{WIDE}.querySelector('.onset') !== null")
+        bands = "[...document.querySelectorAll('#wide .usual')].map(one => one.getBBox())"
+        line = await page.value("document.querySelector('#wide path.line').getBBox().height")
+        assert line > 40, "the fall is seen"
+        assert await page.value(f"{bands}.length") > 0
+        assert await page.value("metric.selectedOptions[0].textContent") == CHARTED
+        rows = await page.value(ROW)
+        assert [row.split()[0] for row in rows] == ["DE", "everything", "US"]
+        assert "▼ worse" in rows[0] and "shares traffic" in rows[1] and "steady" in rows[2]
     ((state, said, *more),) = await days.show(page, daemon, NEW.start_ms + 10 * MINUTE_MS)
     assert state == "superseded" and not more
     assert "; ended at 14:00: other judgements (b.csv) are in force since, so whether" in said

@@ -39,6 +39,7 @@ export function selection(health, { headlined, onlyLive }) {
   const long = health.windows.find((one) => one.seconds >= SHORTEST_S);
   return {
     metric: [address.get("metric"), headlined, preferred].find((name) => names.includes(name)) ?? names[0],
+    isChosen: names.includes(address.get("metric")),
     window: windows.includes(address.get("window")) ? address.get("window") : (long ?? health.windows.at(-1)).window,
     view: (address.get("view") ?? (onlyLive ? "live" : "settled")) === "live" && !WHOLE_HOURS.includes(against) ? "live" : "settled",
     against,

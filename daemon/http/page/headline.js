@@ -20,6 +20,12 @@ export function headlineMetric(settled) {
   return change?.judged ? undefined : settled.headline.parts?.metric ?? change?.metric;
 }
 
+// The change that the headline tells, where it is one that judgements alone show.
+export function judgedAlone(settled) {
+  const change = headlineChange(settled);
+  return change?.judged && !change.beside ? change : null;
+}
+
 // The mean of now of what the headline is about, as the tables have it: of what is over, from windows that begin after it.
 // Until the end is final, the rows have the level since the onset.
 function levelNow(found, { grouping, segments, ended, final }) {
@@ -41,7 +47,7 @@ function first(health, at, found) {
   const others = settled.open.filter((one) => change && one.id !== change.id && one.state === "open");
   const level = at.metric === (parts.metric ?? at.metric) ? levelNow(found, parts) : null;
   const isCalled = found.shown.changes.some((one) => one.verdict === "worse");
-  return said({ parts, now: settled.as_of, judged: change?.judged ?? false, isAlone: Boolean(change?.judged && !change.beside), others, level, metric: at.metric, settled: settled.settled_until, isCalled });
+  return said({ parts, now: settled.as_of, judged: change?.judged ?? false, isAlone: Boolean(judgedAlone(settled)), others, level, metric: at.metric, settled: settled.settled_until, isCalled });
 }
 
 // The alert that tells of a change: its name is that of a section of the runbook.

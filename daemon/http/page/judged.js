@@ -4,6 +4,7 @@ import { element, keyed, setText, visible } from "./dom.js";
 import { estimate, interval, reachOf } from "./tables.js";
 import { call, clock, count, percent, relative, signed } from "./words.js";
 
+export const BEYOND = 4; // as the alert rules
 const LITTLE = 0.6; // a smaller judged share is said beside the numbers
 const COMPARED = [["1h", 3600], ["6h", 21600], ["24h", 86400]];
 

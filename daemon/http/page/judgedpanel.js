@@ -2,12 +2,11 @@
 
 import { Chart } from "./charts.js";
 import { $, element, setText, visible } from "./dom.js";
-import { basis, note, rowsOf, showRows } from "./judged.js";
+import { BEYOND, basis, note, rowsOf, showRows } from "./judged.js";
 import { openOn } from "./open.js";
 import { WHOLE, ask } from "./requests.js";
 import { isWhole, spoken } from "./words.js";
 
-const BEYOND = 4; // as the alert rules
 const pairs = ({ grouping, segment }) => [["grouping", grouping], ["segment", segment]];
 
 export class JudgedPanel {

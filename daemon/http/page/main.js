@@ -9,6 +9,7 @@ import { showFolds, unfold, wireFolds } from "./folds.js";
 import { absentText, headlineChange, headlineMetric, linkedChange, showHeadline } from "./headline.js";
 import { sharedWith, showOpen } from "./open.js";
 import { SPANS } from "./hours.js";
+import { BEYOND } from "./judged.js";
 import { JudgedPanel } from "./judgedpanel.js";
 import { showHealth, showVariants } from "./panels.js";
 import { QueryPanel } from "./querypanel.js";
@@ -34,10 +35,15 @@ const state = { health: null, failures: 0, lostSince: null, headlined: undefined
 
 // ---- display ----
 
-function showControls(health, selected) {
-  keyed($("metric"), health.metrics, (one) => one.metric, ({ metric }) => element("option", { value: metric }, plain(metric) ? `${plain(metric)} (${metric})` : metric), () => {});
+// `graded`: a change that judgements alone show, whose metric is shown until another one is selected.
+function showControls(health, selected, graded) {
+  const byJudgements = graded ? [{ metric: "", text: `${graded.metric} by judgements` }] : [];
+  const words = (metric) => (plain(metric) ? `${plain(metric)} (${metric})` : metric);
+  keyed($("metric"), [...byJudgements, ...health.metrics], (one) => one.metric, ({ metric }) => element("option", { value: metric }),
+    (option, { metric, text }) => setText(option, text ?? words(metric)));
   // Only a new selection is set: the list may be open, and the user about to choose.
-  if ($("metric").dataset.shown !== selected.metric) $("metric").value = $("metric").dataset.shown = selected.metric;
+  const shown = graded ? "" : selected.metric;
+  if ($("metric").dataset.shown !== shown) $("metric").value = $("metric").dataset.shown = shown;
   const label = ({ window }) => element("label", {}, element("input", { type: "radio", name: "window", value: window }), element("span", {}, window));
   const [legend, ...old] = $("window").children;
   if (old.map((one) => one.textContent).join() !== health.windows.map((one) => one.window).join()) {
@@ -76,13 +82,13 @@ function showScores(health, at, found) {
 }
 
 // The segments that moved, and in a line what the others are; all of them once that is opened.
-function showWhere(at, { shown, segment }, shared) {
-  const { changes } = shown;
+function showWhere(at, { shown, graded, segment }, shared) {
+  const { changes, beyond } = graded ? { changes: graded.rows, beyond: BEYOND } : shown;
   const wanted = $("filter").value.trim().toLowerCase();
   const first = firstRows(changes, segment);
   const matching = changes.filter((one) => `${named(one)} ${one.grouping}`.toLowerCase().includes(wanted));
   const rows = wanted ? ordered(matching) : at.showsAll ? ordered(changes) : first;
-  showSegments($("movers").querySelector("tbody"), rows, shown.beyond, segment, shared, findsClick(at.metric) && !at.showsAll);
+  showSegments($("movers").querySelector("tbody"), rows, beyond, segment, shared, !graded && findsClick(at.metric) && !at.showsAll);
   $("sift").hidden = changes.length < FILTER_FROM;
   $("movers").classList.toggle("full", at.showsAll);
   $("more").hidden = Boolean(wanted) || first.length === changes.length;
@@ -90,27 +96,38 @@ function showWhere(at, { shown, segment }, shared) {
   $("more").setAttribute("aria-expanded", at.showsAll);
 }
 
+// What the wide chart is of: the score of a change that judgements alone show, else the selected metric.
+function charted(health, at, found) {
+  const { segment, graded, own, byHour } = found;
+  if (graded) {
+    const row = graded.rows.find((one) => one.grouping === segment.grouping && one.segment === segment.segment);
+    return { metric: `${graded.metric} by judgements`, change: graded.change, own: graded.panes, hours: null, before: row?.before.mean ?? null };
+  }
+  const meaning = plain(at.metric) ? null : health.metrics.find((one) => one.metric === at.metric)?.meaning;
+  const before = found.metrics.changes.find((one) => one.metric === at.metric)?.before.mean ?? null;
+  return { metric: at.metric, change: found.change, meaning, own, hours: byHour?.all, before };
+}
+
 // The subject of the headline, or what has been selected, over time; the change's onset is in view.
 function showWide(health, at, found) {
-  const { segment, settled, own, byHour, markers } = found;
+  const { segment, settled, markers } = found;
+  const { metric, meaning, own, hours, before, change: open } = charted(health, at, found);
   const { parts } = settled.headline;
   const isTold = ["open", "partly", "planned", "repaired"].includes(parts?.state) && parts.grouping === segment.grouping && parts.segments.includes(segment.segment);
-  const change = found.change ?? (isTold ? { onset: parts.onset, direction: "worse" } : null);
+  const change = open ?? (isTold ? { onset: parts.onset, direction: "worse" } : null);
   const ended = isTold ? parts.ended ?? parts.better : null;
   const history = own.at(-1);
   $("wide").hidden = !history;
   if (!history) return;
   const begin = beginOf(at.range, change?.onset, history.as_of);
-  const steps = stepsOf([...own, byHour?.all], begin, history.as_of);
-  const level = levelBefore(steps, change?.onset) ?? found.metrics.changes.find((one) => one.metric === at.metric)?.before.mean ?? null;
-  const usual = usualOf(steps, byHour?.all, change?.onset, level);
+  const steps = stepsOf([...own, hours], begin, history.as_of);
+  const usual = usualOf(steps, hours, change?.onset, levelBefore(steps, change?.onset) ?? before);
   const name = isWhole(segment) ? "Everything" : visible(spoken(segment.segment));
   setText($("subject"), name);
-  const meaning = health.metrics.find((one) => one.metric === at.metric)?.meaning;
-  setText($("means"), plain(at.metric) || !meaning ? "" : `${at.metric}: ${meaning}`);
+  setText($("means"), meaning ? `${metric}: ${meaning}` : "");
   wide.showSteps({
-    history, begin, steps, usual, change, ended, markers, isShare: findsClick(at.metric),
-    label: `${at.metric} of ${named(segment)}`, title: isTold ? `${subject(parts)} is what the headline tells` : "",
+    history, begin, steps, usual, change, ended, markers, isShare: findsClick(metric),
+    label: `${metric} of ${named(segment)}`, title: isTold ? `${subject(parts)} is what the headline tells` : "",
   });
 }
 
@@ -213,7 +230,7 @@ async function update(round) {
   if (!found) for (const name of ["open", "wide", "cause", "acknowledged", "acts", "absent"]) $(name).hidden = true;
   $("second").hidden = false;
   if (!found) return showNothing(health);
-  showControls(health, at);
+  showControls(health, at, found.graded);
   showScores(health, at, found);
 }
 
@@ -266,7 +283,7 @@ $("theme").addEventListener("click", () => {
   showTheme();
 });
 for (const name of ["lead", "controls"]) $(name).addEventListener("submit", (event) => event.preventDefault());
-for (const name of ["lead", "controls", "span"]) $(name).addEventListener("change", (event) => choose({ [event.target.name]: event.target.value }));
+for (const name of ["lead", "controls", "span"]) $(name).addEventListener("change", (event) => choose({ [event.target.name]: event.target.value || null }));
 $("hours").append(hourly.node);
 $("wide-chart").append(wide.node);
 wireFolds();

@@ -1,8 +1,9 @@
 // What the page requests from /api/v1.
 
 import { noteDate } from "./clock.js";
-import { headlineChange, linkedChange } from "./headline.js";
+import { headlineChange, judgedAlone, linkedChange } from "./headline.js";
 import { asHistory, hoursOfSpan, lastHours } from "./hours.js";
+import { comparedWindow } from "./judged.js";
 import { openOn } from "./open.js";
 import { early, isWhole } from "./words.js";
 
@@ -62,6 +63,17 @@ async function markersSince(asOf, hours) {
   return (await ask("markers", [["from", from]])).markers;
 }
 
+// Where judgements alone show the change in the headline, the metric by which they do: of the segment over time, and of all beside what is usual.
+async function gradedOf(segment, health, at, settled) {
+  const told = settled && judgedAlone(settled);
+  if (!told) return null;
+  const metric = ["judged_metric", told.metric];
+  const of = ({ window }) => ask("judged/history", [metric, ["window", window], ...pairs(segment)]);
+  const [{ compared }, panes] = await Promise.all([ask("judged", [metric]), Promise.all(health.windows.map(of))]);
+  const over = comparedWindow(health.windows, at.window);
+  return { metric: told.metric, change: openOn(settled, told.metric, segment, true), panes, rows: compared.filter((one) => one.window === over) };
+}
+
 export async function requestAll(health, at) {
   const compared = (view, against) => ask("changes", [["window", at.window], ["view", view], ["metric", at.metric], ["against", against]]);
   const [settled, live, listed, table] = await Promise.all([
@@ -74,11 +86,12 @@ export async function requestAll(health, at) {
   const change = openOn(settled, at.metric, segment);
   const hours = hoursOfSpan(at.span, change, health.as_of);
   const inHours = (whose) => (exists ? hoursOf(at, whose, health.as_of) : null);
-  const [metrics, own, whole, variants, experiments, ownHours, wholeHours, markers] = await Promise.all([
+  const [metrics, own, whole, graded, variants, experiments, ownHours, wholeHours, markers] = await Promise.all([
     // An address may name any text as a segment: only what exists is requested.
     exists ? ask("changes", [["window", at.window], ["view", at.view], ...pairs(segment), ["against", at.against]]) : { ...shown, changes: [] },
     Promise.all(exists ? health.windows.map((one) => of(segment, one)) : []),
     Promise.all(exists && !isWhole(segment) ? health.windows.map((one) => of(WHOLE, one)) : []),
+    gradedOf(segment, health, at, exists && !at.isChosen ? settled : null),
     Promise.all(groupings.map(async (grouping) => ({ grouping, scores: (await ask("scores", [["grouping", grouping], ["window", at.window], ["view", at.view]])).scores }))),
     ask("experiments"),
     inHours(segment),
@@ -87,5 +100,5 @@ export async function requestAll(health, at) {
   ]);
   const last = (answer) => answer && asHistory(lastHours(answer, hours));
   const byHour = ownHours && { span: hours, own: last(ownHours), whole: last(wholeHours), all: asHistory(ownHours) };
-  return { settled, live, shown, segment, exists, change, metrics, own, whole, byHour, markers, variants, experiments: experiments.experiments };
+  return { settled, live, shown, segment, exists, change, metrics, own, whole, graded, byHour, markers, variants, experiments: experiments.experiments };
 }

@@ -64,7 +64,8 @@ export function levelBefore(steps, onset) {
 export function usualOf(steps, hours, onset, level) {
   const began = Date.parse(onset?.earliest ?? onset?.at ?? onset?.latest ?? NaN);
   const ofHour = new Map((hours?.panes ?? []).filter((one) => one.mean !== null && !(Date.parse(one.end) > began)).map((one) => [Math.floor(startOf(one) / HOUR_MS), one]));
-  const known = [...ofHour.values()].filter((one) => one.stderr !== null);
+  const before = steps.filter((one) => !(one.end > began));
+  const known = [...(ofHour.size ? ofHour.values() : before)].filter((one) => one.stderr !== null);
   const deviation = known.length ? Math.max(...known.map((one) => one.stderr * Math.sqrt(one.scored))) : null;
   const sizes = steps.map((one) => one.scored).filter(Boolean).sort((a, b) => a - b);
   const half = deviation === null || !sizes.length ? null : (2 * deviation) / Math.sqrt(sizes[Math.floor(sizes.length / 2)]);

@@ -36,7 +36,7 @@ export class WideChart extends Chart {
 
   // The score is on the axis: numbers come when somebody points.
   idle() {
-    return "";
+    return this.parts(this.points)[1].length ? "Dashed: clicks still arrive" : "";
   }
 
   traffic() {
