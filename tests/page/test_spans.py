@@ -249,3 +249,21 @@ async def test_a_metric_that_counts_for_a_while_only_says_since_when(page: Page)
 
 def is_it(row: dict[str, Any]) -> bool:
     return (row["metric"], row["grouping"]) == ("Success@10", "all")
+
+
+async def test_an_hour_of_few_searches_says_little_of_what_is_usual(
+    page: Page, broken: Daemon
+) -> None:
+    await page.open(broken.url)
+    await page.until(FULL)
+    width = """(async (scored) => {
+      const { usualOf } = await import(new URL('page/steps.js', location.href));
+      const hour = (start, of) => ({ start, end: start + 3600000, mean: 0.5, stderr: 0.5 / Math.sqrt(of), scored: of });
+      const now = Date.UTC(2026, 10, 20, 12);
+      const panes = [hour(now - 24 * 3600000, scored), hour(now - 3600000, 4000)].map(
+        (one) => ({ ...one, start: new Date(one.start).toISOString(), end: new Date(one.end).toISOString() }));
+      const [[low, high]] = usualOf([hour(now, 4000)], { panes }, null, null);
+      return high - low;
+    })"""
+    of_few, of_many = await page.value(f"{width}(25)"), await page.value(f"{width}(4000)")
+    assert of_few > 6 * of_many

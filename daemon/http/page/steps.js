@@ -60,7 +60,7 @@ export function levelBefore(steps, onset) {
 }
 
 // What is usual at each step, as [low, high]: the same hour of the last weeks, else of yesterday, else the level before; null where nothing
-// is known. Hours since `onset` are no measure. Twice the noise of a step is on both sides.
+// is known. Hours since `onset` are no measure. Twice the noise of a step and of what is usual is on both sides.
 export function usualOf(steps, hours, onset, level) {
   const began = Date.parse(onset?.earliest ?? onset?.at ?? onset?.latest ?? NaN);
   const ofHour = new Map((hours?.panes ?? []).filter((one) => one.mean !== null && !(Date.parse(one.end) > began)).map((one) => [Math.floor(startOf(one) / HOUR_MS), one]));
@@ -68,11 +68,17 @@ export function usualOf(steps, hours, onset, level) {
   const known = [...(ofHour.size ? ofHour.values() : before)].filter((one) => one.stderr !== null);
   const deviation = known.length ? Math.max(...known.map((one) => one.stderr * Math.sqrt(one.scored))) : null;
   const sizes = steps.map((one) => one.scored).filter(Boolean).sort((a, b) => a - b);
-  const half = deviation === null || !sizes.length ? null : (2 * deviation) / Math.sqrt(sizes[Math.floor(sizes.length / 2)]);
-  const mean = (found) => (found.length ? found.reduce((sum, one) => sum + one.mean, 0) / found.length : null);
+  const noise = deviation === null || !sizes.length ? null : deviation / Math.sqrt(sizes[Math.floor(sizes.length / 2)]);
+  const mean = (found) => found.length && {
+    middle: found.reduce((sum, one) => sum + one.mean, 0) / found.length,
+    error: Math.hypot(...found.map((one) => one.stderr ?? deviation)) / found.length,
+  };
   return steps.map((step) => {
     const at = (days) => ofHour.get(Math.floor((step.start - days * DAY_MS) / HOUR_MS));
-    const middle = mean(WEEKS.map(at).filter(Boolean)) ?? mean([at(1)].filter(Boolean)) ?? level;
-    return middle === null || half === null ? null : [middle - half, middle + half];
+    const before = level === null ? null : { middle: level, error: 0 };
+    const usual = mean(WEEKS.map(at).filter(Boolean)) || mean([at(1)].filter(Boolean)) || before;
+    if (!usual || noise === null) return null;
+    const half = 2 * Math.hypot(noise, usual.error);
+    return [usual.middle - half, usual.middle + half];
   });
 }
