@@ -1,66 +1,89 @@
-"""Pictures of the page for people to look at: over a simulated site of which one country breaks, at
-the moments that matter, on a desktop, on a phone and in the dark.
+"""Pictures of the page for people to look at: over a simulated site of which one country breaks and
+is repaired, at the moments that matter, on a desktop, on a phone and in the dark, each with what is
+on its first screen.
 
-python -m tests.page.looks FOLDER          less than a minute
+python -m tests.page.looks FOLDER          some two minutes
 """
 
 import asyncio
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 from relevanced.daemon.exporter import Publisher, Reading
 from relevanced.daemon.panes import HOUR_MS
+from tests.daemon.exporter.test_open_changes import Recovering, reading
 from tests.daemon.exporter.two_countries import MINUTE_MS, NOW_MS, PLAN, Site
 from tests.page.browser import Page, chromium, new_page
+from tests.page.first_screen import first_screen
 from tests.page.served import Daemon
 
-AS_OF_MS: Final = NOW_MS + 17 * MINUTE_MS
-BREAKS: Final = {
-    "start": (1, -60),
-    "break": (30, 2),
-    "75min": (30, 75),
-    "day": (9 * 24, 24 * 60),
+BROKE_MS: Final = NOW_MS - 3 * HOUR_MS
+REPAIRED_MIN: Final = 120
+"""So long after the break."""
+KNOWN_H: Final = 9 * 24
+DAY: Final = 24 * 60
+MOMENTS: Final = {
+    "start": -5,
+    "break": 2,
+    "break-5min": 5,
+    "break-20min": 20,
+    "break-75min": 75,
+    "repair": REPAIRED_MIN,
+    "repair-5min": REPAIRED_MIN + 5,
+    "repair-20min": REPAIRED_MIN + 20,
+    "repair-75min": REPAIRED_MIN + 75,
 }
-"""Picture → (hours of traffic, minutes since the break; below 0 it is still to come)."""
+"""Picture → minutes from the break to the end of what has settled."""
 SCREENS: Final = {
-    "desktop": (1360, "light"),
-    "phone": (390, "light"),
-    "dark": (1360, "dark"),
+    "desktop": (1360, 900, "light"),
+    "phone": (390, 844, "light"),
+    "dark": (1360, 900, "dark"),
 }
-"""Picture → (width, colour scheme)."""
+"""Picture → (width, height, colour scheme)."""
 DROP: Final = 0.65
-PER_MINUTE: Final = 300
+PER_MINUTE: Final = 380
 READY: Final = (
     "document.querySelectorAll('.chart path.line').length > 1"
     " && document.querySelector('#headline').innerText !== ''"
 )
 
 
-def reading(hours: int, minutes: int) -> Reading:
-    """What is served so long after the break; the exporter has been there for two minutes."""
-    site = Site(
-        AS_OF_MS - hours * HOUR_MS, AS_OF_MS - minutes * MINUTE_MS, DROP, per_minute=PER_MINUTE
-    )
+def readings() -> Iterator[tuple[str, Reading]]:
+    """(picture, what is served then) by an exporter that has been there all the time; and of a
+    fault that nobody repairs, a day later."""
+    site, publisher = Recovering(
+        BROKE_MS - KNOWN_H * HOUR_MS, BROKE_MS, BROKE_MS + REPAIRED_MIN * MINUTE_MS, DROP
+    ), Publisher(PLAN)
+    looks = sorted({*MOMENTS.values(), *range(-10, max(MOMENTS.values()), 5)})
+    names = {minutes: name for name, minutes in MOMENTS.items()}
+    for minutes in looks:
+        found = reading(site, BROKE_MS + minutes * MINUTE_MS, publisher)
+        if minutes in names:
+            yield names[minutes], found
+    broken = Site(NOW_MS - KNOWN_H * HOUR_MS, NOW_MS - DAY * MINUTE_MS, DROP, PER_MINUTE)
     publisher = Publisher(PLAN)
-    for as_of_ms in (AS_OF_MS - 2 * MINUTE_MS, AS_OF_MS):
-        published = publisher.publish([site.lane(as_of_ms)], as_of_ms)
-    assert published.reading is not None
-    return published.reading
+    for ago_min in (2, 0):
+        found = reading(broken, NOW_MS - ago_min * MINUTE_MS, publisher)
+    yield "break-day", found
 
 
 async def take(page: Page, folder: Path) -> None:
     """All pictures."""
-    for moment, (hours, minutes) in BREAKS.items():
-        daemon = Daemon(await asyncio.to_thread(reading, hours, minutes))
+    for moment, found in await asyncio.to_thread(lambda: [*readings()]):
+        daemon = Daemon(found)
         await daemon.start()
-        for screen, (width, scheme) in SCREENS.items():
+        for screen, (width, height, scheme) in SCREENS.items():
             await page.prefer(scheme)
-            await page.open(f"{daemon.url}?{screen}", width=width, height=1300)
+            await page.open(f"{daemon.url}?{screen}", width=width, height=height)
             await page.until(READY)
-            (folder / f"{moment}-{screen}.png").write_bytes(await page.picture(whole=True))
-            print(folder / f"{moment}-{screen}.png", *page.complaints)
+            seen = await first_screen(page)
+            file = folder / f"{moment}-{screen}.png"
+            file.write_bytes(await page.picture(whole=True))
+            counted = f"{seen.words} words, {seen.numbers} numbers, {seen.controls} controls"
+            print(f"{file}: {counted}", *page.complaints, flush=True)
         await daemon.stop(page)
 
 
