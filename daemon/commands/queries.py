@@ -2,8 +2,6 @@
 file of classes from what it has counted.
 """
 
-import csv
-import io
 from collections.abc import Iterator
 from typing import Final
 from urllib.parse import urlencode
@@ -13,6 +11,7 @@ import click
 from ..http import ALLOWED_ORDERS, DETAIL_PATH, MOST_ROWS, QUERIES_PATH, Queries, QueryDetail
 from ..queries import HASHED, OutOfReach, Share, classed_queries, shares_of
 from ..recompute.tables import detail_text, query_table
+from ..views import csv_text
 from . import options
 from .asking import Daemon, daemon_at, url_option, window_option
 
@@ -37,14 +36,11 @@ def classes_csv(daemon: Daemon, window: str, shares: list[Share]) -> str:
     searches = first.whole.impressions - first.none.impressions
     if not searches:
         raise click.ClickException(f"no search with a query has settled in {window}")
-    file = io.StringIO()
-    rows = csv.writer(file, lineterminator="\n")
-    rows.writerow(("query", "class"))
     try:
-        rows.writerows(classed_queries(_counts(daemon, window, first), searches, shares))
+        classed = classed_queries(_counts(daemon, window, first), searches, shares)
+        return csv_text(("query", "class"), classed, exact=True)
     except OutOfReach as error:
         raise click.ClickException(_out_of_reach(error, first, searches)) from None
-    return file.getvalue()
 
 
 def _counts(daemon: Daemon, window: str, answer: Queries) -> Iterator[tuple[str, int]]:

@@ -38,17 +38,25 @@ from .snapshot import WHOLE, Segment, Snapshot, WindowRows, estimates
 FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
-def csv_text(header: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
-    """A header, and a line for each row; None is an empty field."""
+def csv_text(
+    header: Iterable[str], rows: Iterable[Iterable[object]], *, exact: bool = False
+) -> str:
+    """A header, and a line for each row; None is an empty field. What a spreadsheet would take for
+    a formula begins with an apostrophe, unless the text is to be `exact`: for programs."""
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows([_csv_cell(value) for value in row] for row in rows)
+    plain = csv.writer(text, lineterminator="\n")
+    quoted = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_ALL)
+    plain.writerow(header)
+    for row in rows:
+        cells = [_csv_cell(value, exact) for value in row]
+        # The writer quotes a carriage return only where its own lines end with one.
+        writer = quoted if any("\r" in cell for cell in cells if isinstance(cell, str)) else plain
+        writer.writerow(cells)
     return text.getvalue()
 
 
-def _csv_cell(value: object) -> object:
-    if isinstance(value, str) and value.startswith(FORMULA_STARTS):
+def _csv_cell(value: object, exact: bool) -> object:
+    if isinstance(value, str) and value.startswith(FORMULA_STARTS) and not exact:
         return f"'{value}"
     return "" if value is None else value
 
