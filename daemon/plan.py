@@ -7,7 +7,7 @@ reader.
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, TypeAlias
 
@@ -157,6 +157,11 @@ class Plan:
     def missing_depth(self) -> int:
         """The first so many places of lists in which items without a judgement are counted."""
         return self.depth if self.judged is None else self.judged.depth or self.depth
+
+    @property
+    def without_judgements(self) -> "Plan":
+        """The plan where nothing grades."""
+        return replace(self, judged=None, missing=False)
 
     @cached_property
     def grouping_names(self) -> tuple[str, ...]:

@@ -411,7 +411,7 @@ class FileHours:
         """See `HoursSource`. What is ready is stored at the end: meanwhile it stays in memory, as
         small as it is stored."""
         configure_allocator()
-        lane = file_lane(self._config, replace(self._config.plan, judged=None))
+        lane = file_lane(self._config, self._config.plan.without_judgements)
         driver = LaneDriver(lane, FromFirstWholeHour(staging))
         self._events.apply_to(driver, apart_ms=HOUR_MS)
         driver.finish_at(None)

@@ -82,7 +82,7 @@ def replayed(
         tracking = replace(plan.tracking, excluded=joined_stretches(excluded))
         plan = replace(plan, tracking=tracking)
     if judged is None:
-        plan = replace(plan, judged=None)
+        plan = plan.without_judgements
     lane = file_lane(config, plan)
     if judged is not None:
         judged.begin(lane)

@@ -21,8 +21,9 @@ LEVELS: Final = {
 }
 RETRYING_LIBRARIES: Final = ("aiokafka", "redis")
 """They log an error at every attempt. Whether an outage is an error, this program decides."""
-LOGS_SECRETS: Final = "aiokafka.conn"
-"""At debug level it logs every request whole, and the one that logs in contains the password."""
+LOGS_VALUES: Final = "aiokafka"
+"""At debug level it logs requests and records whole: one of those contains the password, others
+what people searched for."""
 REPEAT_AFTER_S: Final = 60.0
 
 
@@ -113,7 +114,7 @@ def _attach(handler: logging.Handler, level: int) -> None:
     quiet = logging.DEBUG if level == logging.DEBUG else max(level, logging.WARNING)
     for library in RETRYING_LIBRARIES:
         logging.getLogger(library).setLevel(quiet)
-    logging.getLogger(LOGS_SECRETS).setLevel(max(quiet, logging.INFO))
+    logging.getLogger(LOGS_VALUES).setLevel(max(quiet, logging.INFO))
     logging.captureWarnings(True)
 
 

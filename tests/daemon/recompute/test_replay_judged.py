@@ -121,6 +121,28 @@ def test_scores_of_each_file_are_those_of_eval(
                 assert score["mean"] == pytest.approx(mean, abs=1e-6)
 
 
+def test_queries_are_listed_where_items_without_a_judgement_are_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = random.Random(6)
+    directory = tmp_path / "judgements"
+    put_in_place(directory, FIRST_MS, grades_of(rng))
+    more = f'[judgements]\ndirectory = "{directory}"\n%s[queries]\ntext = "plain"\nmin_users = 1\n'
+    events = [one | {"user_id": f"u{at}"} for at, one in enumerate(searches(rng, 200))]
+    paths = [written(tmp_path / "e", events)]
+    with_missing, without = (
+        printed(
+            paths,
+            load(SETTINGS + more % each, {}, "test"),
+            "csv",
+            capsys,
+            Asked(queries="impressions"),
+        )
+        for each in ("missing = true\n", "")
+    )
+    assert with_missing == without and with_missing.count("\n") > 10
+
+
 def by_eval(
     events: Sequence[dict[str, Any]], span: range, segment: str, grades: Grades
 ) -> tuple[int, dict[str, float]]:

@@ -89,6 +89,17 @@ def test_retries_of_libraries_are_no_errors() -> None:
     assert (line["level"], line["event"]) == ("warning", "Unable to connect to host")
 
 
+def test_no_level_shows_requests_and_records_of_libraries() -> None:
+    stream = configured("debug", "json")
+    for name in ("aiokafka.conn", "aiokafka.producer.sender"):
+        logging.getLogger(name).debug("%s", "value=b'red shoes'")
+        logging.getLogger(name).info("of %s", name)
+    assert [line["event"] for line in lines(stream)] == [
+        "of aiokafka.conn",
+        "of aiokafka.producer.sender",
+    ]
+
+
 def test_the_same_message_passes_once_a_minute() -> None:
     noise = RetryNoise()
     said = [noise.filter(record("cannot reach %s", second)) for second in range(60)]
