@@ -281,14 +281,18 @@ class MeasureScores:
     @cached_property
     def windows(self) -> tuple[WindowRows, ...]:
         """Folded: (selected segments, columns). They contain only what the grading of now graded,
-        so one that is longer begins with it."""
+        so one that is longer begins with the first pane of its own."""
         fold = self.selection.fold
         return tuple(replace(window, rows=fold(window.rows)) for window in self.snapshot.windows)
 
     def first_of_window(self, window: WindowRows) -> int:
-        """When the window begins: with the grading where that is later."""
-        began_ms = window.first_ms if self.grading is None else self.grading.since_ms
-        return max(window.first_ms, began_ms)
+        """When the window begins: with the first of its panes that the grading is of as a whole,
+        where that is later."""
+        if self.grading is None:
+            return window.first_ms
+        spans = self.plan.timing.windows
+        pane_ms = next(span.pane_ms for span in spans if span.name == window.window)
+        return max(window.first_ms, -(-self.grading.since_ms // pane_ms) * pane_ms)
 
     @cached_property
     def hour_sources(self) -> HourSources:

@@ -31,11 +31,13 @@ def test_scores_say_what_graded_them_and_how_much_is_judged() -> None:
     assert (hour.impressions, hour.since) == (120, None)
 
 
-def test_a_window_that_began_with_the_file_says_since_when() -> None:
+def test_a_window_that_began_with_the_file_says_since_when_it_counts() -> None:
+    """The panes of a day have 48 minutes: that of 09:36 is in part of the former file."""
     new = entry(NOON - 2 * HOUR_MS, "b")
     found = judged(judged_reading(lane(steady(30), LaneFiles(0, (OLD, new)))), OF_WHOLE)
     since = {one.window: one.since for one in found.scores}
-    assert since["24h"] == found.since == timestamp_text(new.start_ms)
+    assert found.since == timestamp_text(new.start_ms)
+    assert since["24h"] == timestamp_text(new.start_ms + 24 * MINUTE_MS)
     assert since["1h"] is None
 
 
