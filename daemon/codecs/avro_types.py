@@ -18,6 +18,10 @@ MOST_TYPES: Final = 10_000
 MOST_SCALE: Final = 76
 _PRIMITIVES: Final = frozenset("null boolean int long float double bytes string".split())
 _UUID_BYTES: Final = 16
+_NESTED: Final = ("type", "fields", "items", "values")
+"""The keys below which schemas stand."""
+_SYMBOLS: Final = "symbols as written"
+"""Where the symbols of an enum stand while the library reads it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +100,7 @@ def _resolved(text: SchemaText, named: dict[str, Any], seen: set[str]) -> Any:
     schema = text.text.strip()
     try:
         if schema not in _PRIMITIVES:  # some tools write a bare name
-            schema = msgspec.json.decode(schema)
+            schema = _as_written(msgspec.json.decode(schema))
         return parse_schema(schema, named_schemas=named, _write_hint=False)
     except UnreadableSchema:
         raise
@@ -104,6 +108,25 @@ def _resolved(text: SchemaText, named: dict[str, Any], seen: set[str]) -> Any:
         # The library raises whatever a malformed schema leads to, a KeyError as much as its own.
         words = " ".join(str(error).split())[:200] or type(error).__name__
         raise UnreadableSchema(f"is no Avro schema: {words}") from None
+
+
+def _as_written(schema: Any) -> Any:
+    """The schema without what only another reader needs: registries have kept defaults of a wrong
+    type and symbols that are no names from before they checked them, and the library refuses
+    both."""
+    if isinstance(schema, list):
+        return [_as_written(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    found = {
+        key: _as_written(value) if key in _NESTED else value
+        for key, value in schema.items()
+        if key != "default"
+    }
+    symbols = found.get("symbols")
+    if found.get("type") == "enum" and isinstance(symbols, list):
+        found |= {"symbols": [f"s{at}" for at in range(len(symbols))], _SYMBOLS: symbols}
+    return found
 
 
 class _Types:
@@ -148,7 +171,10 @@ class _Types:
     def _declared(self, kind: str, schema: Mapping[str, Any]) -> AvroType:
         name = schema["name"]
         if kind == "enum":
-            found: AvroType = Enum(tuple(schema["symbols"]))
+            symbols = schema.get(_SYMBOLS, (None,))
+            if not all(isinstance(symbol, str) for symbol in symbols):
+                raise UnreadableSchema(f"{name}.symbols: must be texts")
+            found: AvroType = Enum(tuple(symbols))
         elif kind == "fixed":
             size = schema["size"]
             if type(size) is not int or not 0 <= size < 2**31:

@@ -77,6 +77,34 @@ def test_a_changed_body_is_read_as_the_library_does_or_refused(data: st.DataObje
             assert value == read_by_library(schema, changed)
 
 
+@pytest.mark.parametrize("default", ["null", [], 1.5, {"a": 1}])
+def test_a_default_that_no_reader_needs_refuses_no_schema(default: Any) -> None:
+    fields = [{"name": "n", "type": "int", "default": default}]
+    schema = {"type": "record", "name": "R", "fields": fields}
+    assert avro(schema).reader(None, None)(b"\x06") == {"n": 3}
+
+
+def test_symbols_may_be_any_text() -> None:
+    symbols = ["in-stock", "in-stock?", ""]
+    of_enum = {"type": "enum", "name": "E", "symbols": symbols, "default": "gone"}
+    inside = {"type": "array", "items": ["null", "E"]}
+    read = avro(record(of_enum, inside, "E")).reader(None, None)
+    found = read(bytes([0, 2, 2, 4, 0, 2]))
+    assert found == {
+        "f0": "in-stock",
+        "f1": [
+            "",
+        ],
+        "f2": "in-stock?",
+    }
+
+
+@pytest.mark.parametrize("symbols", [[1], "A", None, [["A"]]])
+def test_symbols_that_are_no_texts_are_refused(symbols: Any) -> None:
+    with pytest.raises(UnreadableSchema):
+        avro({"type": "enum", "name": "E", "symbols": symbols})
+
+
 def test_every_cut_of_a_record_is_refused() -> None:
     body = written(TRACK, track())
     for members in (None, {"event": None}, {}):
