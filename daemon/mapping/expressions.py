@@ -36,6 +36,9 @@ Node: TypeAlias = dict[str, Any]
 SHOWN_CHARACTERS: Final = 80
 MOST_CHARACTERS: Final = 4096
 LEAST_SIMILARITY: Final = 0.6
+MOST_DEPTH: Final = 100
+"""Most members in a row, or nodes below one another: each takes some of the interpreter's stack."""
+_TOO_DEEP: Final = f"must have at most {MOST_DEPTH} members in a row, or parts within one another"
 MOST_STEPS: Final = 200_000_000
 """Of a search: two repeats without a bound in a row, anywhere in a text. A text made to hurt takes
 about a second at most."""
@@ -74,7 +77,9 @@ def expression(text: str) -> Expression:
     if len(text) > MOST_CHARACTERS:
         raise InvalidExpression(f"must have at most {MOST_CHARACTERS} characters")
     tree = _parsed(text)
-    for node in _nodes(tree):
+    for node, depth in _nodes(tree):
+        if depth > MOST_DEPTH:
+            raise InvalidExpression(_TOO_DEEP)
         if node["type"] == "function_expression":
             _check_call(node)
         elif node["type"] == "literal":
@@ -85,7 +90,7 @@ def expression(text: str) -> Expression:
 def slow_part(tree: Node) -> str | None:
     """Return what makes an expression slow by nature: the function or the kind of node that sorts,
     or visits all members of objects; None for other expressions."""
-    for node in _nodes(tree):
+    for node, _ in _nodes(tree):
         if node["type"] == "function_expression" and node["value"] in _SLOW_FUNCTIONS:
             return f"{node['value']}(…)"
         if node["type"] == "value_projection":
@@ -106,7 +111,9 @@ def _parsed(text: str) -> Node:
     except jmespath.exceptions.ParseError as error:
         token = f"unexpected {error.token_value!r} (column {error.lex_position})"
         raise _no_expression(token) from None
-    except (ValueError, RecursionError) as error:
+    except RecursionError:
+        raise InvalidExpression(_TOO_DEEP) from None
+    except ValueError as error:
         raise _no_expression(str(error)) from None
     return tree
 
@@ -115,13 +122,18 @@ def _no_expression(why: str) -> InvalidExpression:
     return InvalidExpression(f"is no JMESPath expression: {why}")
 
 
-def _nodes(tree: Node) -> Iterator[Node]:
-    waiting = [tree]
+def _nodes(tree: Node) -> Iterator[tuple[Node, int]]:
+    """(node, how many are above it)."""
+    waiting = [(tree, 0)]
     while waiting:
-        node = waiting.pop()
-        yield node
-        # A slice has numbers in place of nodes.
-        waiting += [child for child in node["children"] if isinstance(child, dict)]
+        node, depth = waiting.pop()
+        yield node, depth
+        in_a_row = node["type"] == "subexpression"
+        waiting += [
+            (child, depth + 1 + at * in_a_row)
+            for at, child in enumerate(node["children"])
+            if isinstance(child, dict)  # a slice has numbers in place of nodes
+        ]
 
 
 def _check_call(node: Node) -> None:

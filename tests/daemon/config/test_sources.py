@@ -145,6 +145,8 @@ reason = "Bots!"
             "length(): needs 1 arguments, not 2",
         ),
         (OWN.replace('"search_id"', '"a ! b"'), "is no JMESPath expression: "),
+        (OWN.replace('"search_id"', f'"{".".join(1500 * "a")}"'), "must have at most 100 members"),
+        (OWN.replace('"search_id"', f'"{"!" * 1500}a"'), "must have at most 100 members"),
     ],
 )
 def test_a_fault_names_place_value_and_rule(text: str, fault: str) -> None:
