@@ -69,7 +69,18 @@ from .patterns import (
 )
 from .recovery import Falls, Recoveries, recovered
 from .settings import DEFAULTS, ChangeSettings, ScoreFloor, family
-from .silence import LEAST_SILENCE_MS, USUAL_DELAYS, Silence, Stream, silence
+from .silence import (
+    EDGE_MS,
+    LEAST_SILENCE_MS,
+    USUAL_DELAYS,
+    FeedbackGap,
+    Silence,
+    Stream,
+    are_in_gaps,
+    gaps_in,
+    silence,
+    with_gaps,
+)
 from .telling import LATELY_MS, Scene, named
 from .text import (
     KINDS,
@@ -125,6 +136,7 @@ __all__ = (
     "advanced",
     "Age",
     "ages",
+    "are_in_gaps",
     "BEFORE_KNOWN",
     "BELOW_MAXIMUM",
     "beside",
@@ -146,6 +158,7 @@ __all__ = (
     "DAY",
     "DEFAULTS",
     "earlier_lane",
+    "EDGE_MS",
     "Either",
     "ENDS",
     "Every",
@@ -160,9 +173,11 @@ __all__ = (
     "Falls",
     "family",
     "FaultName",
+    "FeedbackGap",
     "Flags",
     "Followed",
     "followed",
+    "gaps_in",
     "Graded",
     "groups",
     "happened",
@@ -257,5 +272,6 @@ __all__ = (
     "weeks_called",
     "WeeksCompared",
     "WeekSides",
+    "with_gaps",
     "without_falls",
 )

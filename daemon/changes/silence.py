@@ -1,7 +1,13 @@
-"""Whether searches or feedback have stopped, of all partitions or some, by what is usual. Pure."""
+"""Whether searches or feedback have stopped, of all partitions or some, by what is usual; and when
+feedback was missing. Pure."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
+
+import numpy as np
+
+from relevanced.metrics import Booleans, Floats, Integers
 
 from .timeline import HOUR_MS, MINUTE_MS
 
@@ -39,3 +45,60 @@ def silence(
     least_ms = max(LEAST_SILENCE_MS, USUAL_GAPS * gap_ms, USUAL_DELAYS * delay_ms)
     is_long = now_ms - since_ms >= least_ms
     return Silence(stream, since_ms, usual_per_hour) if is_long else None
+
+
+EDGE_MS: Final = 2 * MINUTE_MS
+"""Of so long before and after a gap some feedback is missing, too: clicks come after their search,
+and producers begin to send again one by one."""
+GAPS_KEPT_MS: Final = 35 * 24 * HOUR_MS
+"""So long are gaps remembered: no hour of theirs says what is usual."""
+
+
+@dataclass(frozen=True)
+class FeedbackGap:
+    """A stretch of which searches came and no feedback: no score says anything of it."""
+
+    begin_ms: int
+    end_ms: int
+
+
+def gaps_in(
+    starts: Integers, ends: Integers, listed: Floats, feedback: Floats
+) -> Iterator[FeedbackGap]:
+    """The gaps in the bins of all traffic: (bins,) each. `listed`: searches with results.
+
+    A run of bins without any feedback, from its first search on, is one where `USUAL_GAPS` pieces
+    were to be expected by the other bins: by chance that happens once in e^20 runs.
+    """
+    is_empty = np.concatenate([[False], feedback == 0, [False]])
+    edges = np.flatnonzero(is_empty[1:] != is_empty[:-1])
+    for first, last in edges.reshape(-1, 2).tolist():
+        of_run = float(listed[first:last].sum())
+        others = float(listed.sum()) - of_run
+        if others > 0 and of_run * float(feedback.sum()) / others >= USUAL_GAPS:
+            first += int(np.argmax(listed[first:last] > 0))
+            yield FeedbackGap(int(starts[first]), int([*starts, ends[-1]][last]))
+
+
+def with_gaps(
+    known: Sequence[FeedbackGap], found: Sequence[FeedbackGap], end_ms: int
+) -> tuple[FeedbackGap, ...]:
+    """The known gaps and those that were found, joined where they meet, oldest first."""
+    joined: list[FeedbackGap] = []
+    for gap in sorted((*known, *found), key=lambda each: each.begin_ms):
+        if gap.end_ms < end_ms - GAPS_KEPT_MS:
+            continue
+        if joined and gap.begin_ms <= joined[-1].end_ms + 2 * EDGE_MS:
+            end = max(joined[-1].end_ms, gap.end_ms)
+            joined[-1] = FeedbackGap(joined[-1].begin_ms, end)
+        else:
+            joined.append(gap)
+    return tuple(joined)
+
+
+def are_in_gaps(starts: Integers, ends: Integers, gaps: Sequence[FeedbackGap]) -> Booleans:
+    """(bins,): whether some of a bin is in a gap, or at its edges."""
+    inside = np.zeros(len(starts), np.bool_)
+    for gap in gaps:
+        inside |= (ends > gap.begin_ms - EDGE_MS) & (starts < gap.end_ms + EDGE_MS)
+    return inside

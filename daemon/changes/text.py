@@ -14,7 +14,7 @@ from typing import Final, Literal, TypeAlias
 from .incidents import ALL, Story
 from .ledger import MIXED, FallOnset
 from .noticeable import Noticed
-from .silence import Silence
+from .silence import FeedbackGap, Silence
 from .timeline import MINUTE_MS
 
 Kind: TypeAlias = Literal["release", "planned"]
@@ -370,6 +370,12 @@ def silent(found: Silence, now_ms: float) -> str:
     where = partitions_text(found.partitions)
     refused = f" {found.rejected:,} records were rejected since." if found.rejected else ""
     return f"No {found.stream}{where} since {since_text}; {rate} an hour are usual.{refused}{doubt}"
+
+
+def no_feedback(gap: FeedbackGap, now_ms: float) -> str:
+    """`No feedback came from 04:23 to 04:49: scores say nothing of that time.`"""
+    begin, end = clock(gap.begin_ms, now_ms), clock(gap.end_ms, now_ms)
+    return f"No feedback came from {begin} to {end}: scores say nothing of that time."
 
 
 def partitions_text(partitions: Sequence[int]) -> str:

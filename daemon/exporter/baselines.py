@@ -105,7 +105,9 @@ def compare(
         period = _from_panes(snapshot, selection, plan, hours, end_ms)
         if period is None:
             period = _from_hours(history, views, selection, end_ms - hours * plan.hour_ms, end_ms)
-        if period is None:
+        if period is None or shares(period.from_ms, period.until_ms, plan.hour_ms).keys() & (
+            history.doubtful
+        ):
             continue
         span = period.from_ms, period.until_ms
         unit, earlier_weights = earlier(*span, covered, left_out)

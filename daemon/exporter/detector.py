@@ -19,6 +19,7 @@ from ..changes import (
     ChangeSettings,
     Fall,
     FallCall,
+    FeedbackGap,
     Graded,
     JudgedBins,
     Least,
@@ -94,6 +95,15 @@ class ChangeDetector:
         self.falls: tuple[Fall, ...] = ()
         """As of the last look."""
 
+    @property
+    def gaps(self) -> tuple[FeedbackGap, ...]:
+        """When feedback was missing, as of the last look."""
+        return self._timelines.gaps
+
+    @gaps.setter
+    def gaps(self, gaps: tuple[FeedbackGap, ...]) -> None:
+        self._timelines.gaps = gaps
+
     def look(
         self,
         views: Sequence[LaneView],
@@ -161,6 +171,7 @@ class ChangeDetector:
             open_now,
             told_changes(open_now, self._change_settings, end_ms, self._last.told),
             Scene(whole, counts, self._change_settings, basis.judged).ended(now.faults, day_ago),
+            self.gaps,
         )
 
     def _called_by_usual(

@@ -19,7 +19,7 @@ from typing import Final, Protocol
 import msgspec
 import structlog
 
-from ..changes import DEFAULTS, ChangeSettings, Fall
+from ..changes import DEFAULTS, ChangeSettings
 from ..errors import Damaged, Unavailable
 from ..plan import Plan
 from ..storage import Store, Term
@@ -28,6 +28,7 @@ from ..views import LaneReads, Lanes, Pulses, Reads
 from . import kept
 from .first_sights import CatchUp, CatchUpProgress
 from .kept import KeptMarkers, PastReads
+from .measures import Told
 from .publisher import Condition, MetricsText, Published, Publisher, of_reading
 
 log = structlog.get_logger(__name__)
@@ -123,7 +124,7 @@ class Exporter:
         self._was_ready = former.ready
         self._problem: str | None = None
         self._standby_due_s = 0.0
-        self._stored_falls: tuple[Fall, ...] | None = None
+        self._stored_told: Told | None = None
         """As they are in Redis; None before this process has read them."""
 
     async def run(self) -> None:
@@ -169,7 +170,7 @@ class Exporter:
             return f"without a copy of the damaged lanes {self._lanes.without_copy} there is no sum"
         if not reads:
             return "no lane has been claimed yet"
-        if self._stored_falls is None:
+        if self._stored_told is None:
             await self._restore_changes()
         await self._read_beside(int(self._clock() * 1000))
         before = self._publisher.previous
@@ -185,7 +186,7 @@ class Exporter:
             await self._store_selection()
         if self._has_lease and self._markers is not None:
             await self._markers.store(self._publisher.first_sights)
-        if self._has_lease and self._publisher.falls != self._stored_falls:
+        if self._has_lease and self._publisher.told != self._stored_told:
             await self._store_changes()
         await self._follow(term)
         return None
@@ -229,15 +230,15 @@ class Exporter:
             log.warning("the selection of counters was not stored", reason=str(error))
 
     async def _restore_changes(self) -> None:
-        """Take over the falls that were published before, under the same names."""
+        """Take over what was said before, under the same names."""
         stored = kept.restored(await self._coordination.stored_changes())
-        self._publisher.falls = stored or self._publisher.falls
-        self._stored_falls = stored
+        self._publisher.told = stored if stored.falls or stored.gaps else self._publisher.told
+        self._stored_told = stored
 
     async def _store_changes(self) -> None:
         try:
-            await self._coordination.store_changes(kept.packed(self._publisher.falls))
-            self._stored_falls = self._publisher.falls
+            await self._coordination.store_changes(kept.packed(self._publisher.told))
+            self._stored_told = self._publisher.told
         except Unavailable as error:
             log.warning("the open changes were not stored", reason=str(error))
 

@@ -17,31 +17,31 @@ from typing import Final, Protocol, TypeAlias
 import msgspec
 import structlog
 
-from ..changes import MOST_MARKERS, Fall, Marker, expired, ordered
+from ..changes import MOST_MARKERS, Marker, expired, ordered
 from ..errors import Damaged, Unavailable
 from ..plan import Plan
 from ..storage import Filling, Head, QueryHead, StoredPast, queries_hour_key, row_pages
 from ..views import LaneHours, PreviousSelection, QueryPages, QueryWindow
 from .baselines import DAY
+from .measures import Told
 
 log = structlog.get_logger(__name__)
 
 
-def packed(falls: tuple[Fall, ...]) -> bytes:
-    """The falls as JSON."""
-    return msgspec.json.encode(falls)
+def packed(told: Told) -> bytes:
+    """It as JSON."""
+    return msgspec.json.encode(told)
 
 
-def restored(stored: bytes | None) -> tuple[Fall, ...]:
-    """The stored falls; none where there are none that can be read: the hours tell again what
-    lasts."""
+def restored(stored: bytes | None) -> Told:
+    """What is stored; nothing where that cannot be read: the hours tell again what lasts."""
     if stored is None:
-        return ()
+        return Told()
     try:
-        return msgspec.json.decode(stored, type=tuple[Fall, ...])
+        return msgspec.json.decode(stored, type=Told)
     except msgspec.DecodeError as error:
         log.warning("the stored changes cannot be read", reason=str(error))
-        return ()
+        return Told()
 
 
 def restored_selection(stored: bytes | None) -> PreviousSelection:

@@ -13,11 +13,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, TypeAlias
 
+import msgspec
 import numpy as np
 
 from relevanced.metrics import Floats, Integers
 
-from ..changes import Least, Onsets, Story, ToldChange
+from ..changes import Fall, FeedbackGap, Least, Onsets, Story, ToldChange
 from ..lane import JUDGED_COUNT_COLUMNS, Rows
 from ..panes import pane_start
 from ..plan import BY_FEEDBACK, BY_JUDGEMENTS, COUNT_COLUMNS, Plan
@@ -216,6 +217,16 @@ class Detection:
     """The open changes as alerts tell them."""
     closed: tuple[Story, ...] = ()
     """Those of the last day that have, the latest first."""
+    gaps: tuple[FeedbackGap, ...] = ()
+    """When feedback was missing, the latest last: nothing is said of these times."""
+
+
+class Told(msgspec.Struct, frozen=True):
+    """What was said, so that it stays said."""
+
+    falls: tuple[Fall, ...] = ()
+    gaps: tuple[FeedbackGap, ...] = ()
+    """When feedback was missing."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,7 +25,7 @@ from typing import Final
 
 import msgspec
 
-from ..changes import DEFAULTS, ChangeSettings, Fall, Marker, Silence, happened, ordered
+from ..changes import DEFAULTS, ChangeSettings, Marker, Silence, happened, ordered
 from ..experiments import NO_FINDINGS, Findings, FindingsCache
 from ..plan import Plan
 from ..storage import StoredPast
@@ -50,7 +50,7 @@ from .arrivals import Arrivals
 from .design_effects import Measuring
 from .exposition import Chunks, Exposition
 from .first_sights import CatchUpProgress, FirstSights
-from .measures import MeasureScores, measures_of
+from .measures import MeasureScores, Told, measures_of
 from .open_changes import open_change_samples
 from .scorer import Scorer, no_bins
 
@@ -278,15 +278,18 @@ class Publisher:
         self._texts = [KeptTexts() for _ in self._scorers]
 
     @property
-    def falls(self) -> tuple[Fall, ...]:
-        """The falls of all measures that are open or over, which another process may take over."""
-        return tuple(fall for scorer in self._scorers for fall in scorer.falls)
+    def told(self) -> Told:
+        """The falls of all measures that are open or over, and when feedback was missing: another
+        process may take them over."""
+        falls = tuple(fall for scorer in self._scorers for fall in scorer.falls)
+        return Told(falls, self._scorers[0].gaps)
 
-    @falls.setter
-    def falls(self, falls: tuple[Fall, ...]) -> None:
+    @told.setter
+    def told(self, told: Told) -> None:
+        self._scorers[0].gaps = told.gaps
         for scorer in self._scorers:
             is_graded = scorer.measure.is_graded
-            scorer.falls = tuple(f for f in falls if (f.graded is not None) == is_graded)
+            scorer.falls = tuple(f for f in told.falls if (f.graded is not None) == is_graded)
 
     def forget_totals(self) -> None:
         """Forget the highest totals: another process serves the counters from now on."""

@@ -7,7 +7,7 @@ compared with nothing before, a fall that is open when it comes into force is ov
 next one can only begin by what this file grades.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -20,6 +20,7 @@ from ..changes import (
     MINUTE_MS,
     ChangeSettings,
     Fall,
+    FeedbackGap,
     Graded,
     JudgedBins,
     Levels,
@@ -81,6 +82,8 @@ class Scorer:
         """The hours, whatever graded them."""
         self.falls: tuple[Fall, ...] = ()
         """As of the last look, those of earlier gradings included."""
+        self.gaps: tuple[FeedbackGap, ...] = ()
+        """When feedback was missing, as of the last look."""
         self._change_settings = change_settings.of_judged if measure.is_graded else change_settings
         self._views: Sequence[LaneView] = ()
         self._gauges: Selection | None = None
@@ -116,6 +119,7 @@ class Scorer:
     def _compared(self, scores: MeasureScores, past: Sequence[StoredPast]) -> MeasureScores:
         """The scores with the last hours beside earlier ones, which cost as much as all the
         rest."""
+        self.history.doubtful = hours_of(self.gaps, scores.plan.hour_ms)
         self.history.take(scores.views, past)
         key = scores.key, self.history.starts, self.history.lost
         if key != self._key:
@@ -213,9 +217,11 @@ class Scorer:
         assert scores.until_ms is not None
         others = tuple(fall for fall in self.falls if fall.graded != self._graded)
         detector.falls = tuple(fall for fall in self.falls if fall.graded == self._graded)
+        detector.gaps = self.gaps
         as_of_ms = scores.until_ms + scores.plan.timing.settle_ms
         found = detector.look(scores.views, self.history, basis, as_of_ms)
         self.falls = (*others, *detector.falls)
+        self.gaps = detector.gaps
         return found
 
     def _of_former(self, design_effect: float) -> Iterator[Story]:
@@ -245,6 +251,15 @@ class Scorer:
         of = (scores.plan, self._change_settings, design_effect)
         look = look_at(NOTHING if bins is None else bins, segments, *of)
         return Scene(replace(look, graded=graded), timelines.counts, self._change_settings)
+
+
+def hours_of(gaps: Iterable[FeedbackGap], hour_ms: int) -> frozenset[int]:
+    """The starts of the hours that have some of a gap."""
+    return frozenset(
+        start
+        for gap in gaps
+        for start in range(pane_start(gap.begin_ms, hour_ms), gap.end_ms, hour_ms)
+    )
 
 
 def _kept(falls: Sequence[Fall], until_ms: int) -> tuple[Fall, ...]:

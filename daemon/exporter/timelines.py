@@ -14,10 +14,10 @@ import numpy as np
 
 from relevanced.metrics import Booleans, Floats, Integers
 
-from ..changes import Counts, ScoreTimeline
+from ..changes import Counts, FeedbackGap, ScoreTimeline, are_in_gaps, gaps_in, with_gaps
 from ..panes import pane_start
 from ..plan import Plan
-from ..views import HourHistory, LaneView, Segment, Selection, kept_from
+from ..views import WHOLE, HourHistory, LaneView, Segment, Selection, kept_from
 from .baselines import WEEK, WEEKS, outages
 
 RESELECT_MS: Final = 600_000
@@ -30,6 +30,10 @@ FINEST_OF_HOURS: Final = 4
 """Panes longer than this part of an hour are not used where there are hours."""
 REACH_HOURS: Final = 14 * 24
 """How far back bins go; older hours only tell what is usual."""
+
+WITH_FEEDBACK: Final = "items_with_feedback"
+GAP_COLUMNS: Final = ("impressions", "zero_result_impressions", WITH_FEEDBACK)
+"""The counts that tell when feedback was missing."""
 
 _Key: TypeAlias = tuple[int, int]
 """(window, start) of a pane."""
@@ -59,6 +63,8 @@ class Timelines:
         nothing = np.zeros((0, 0, len(plan.count_columns)))
         self.counts = Counts({}, nothing)
         """The counts of the segments in the bins of the last timeline."""
+        self.gaps: tuple[FeedbackGap, ...] = ()
+        """When feedback was missing: these bins are as empty. Each timeline finds new ones."""
 
     def of(
         self, views: Sequence[LaneView], history: HourHistory, gauges: Selection, end_ms: int
@@ -83,8 +89,19 @@ class Timelines:
         if not seen:
             return None
         kept = slice(seen[0], None)
-        hourly = np.arange(len(rows)) < len(recent)
-        return self._timeline(np.array(rows[kept]), starts[kept], ends[kept], hourly[kept], hours)
+        hourly = (np.arange(len(rows)) < len(recent))[kept]
+        bins, starts, ends = np.array(rows[kept]), starts[kept], ends[kept]
+        self._find_gaps(bins, starts, ends, end_ms)
+        bins[are_in_gaps(starts, ends, self.gaps)] = 0
+        return self._timeline(bins, starts, ends, hourly, hours)
+
+    def _find_gaps(self, bins: Floats, starts: Integers, ends: Integers, end_ms: int) -> None:
+        names = self._plan.count_columns
+        if WITH_FEEDBACK in names and WHOLE in self.segments:
+            whole = bins[:, self.segments.index(WHOLE)]
+            shown, empty, feedback = (whole[:, names.index(each)] for each in GAP_COLUMNS)
+            found = gaps_in(starts, ends, shown - empty, feedback)
+            self.gaps = with_gaps(self.gaps, tuple(found), end_ms)
 
     def _select(self, gauges: Selection, end_ms: int) -> Selection:
         due = not 0 <= end_ms - self._selected_ms < RESELECT_MS

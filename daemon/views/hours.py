@@ -271,13 +271,16 @@ class HourHistory:
         self._hours: dict[int, _Hour] = {}
         self.lost: frozenset[int] = frozenset()
         """Starts of hours whose sums would be too small."""
+        self.doubtful: frozenset[int] = frozenset()
+        """Starts of hours whose scores say nothing: they are taken as lost from the next `take`
+        on."""
 
     def take(self, views: Sequence[LaneView], past: Sequence[StoredPast] = ()) -> None:
         """Take over the hours that lanes and fillings contain now. Raises Damaged."""
         sources = HourSources.of(views, past, self.plan, self.sources)
         if not sources.says_the_same(self.sources):
             self._hours = {}
-        self.sources, self.lost = sources, sources.lost
+        self.sources, self.lost = sources, sources.lost | self.doubtful
         hours: dict[int, _Hour] = {}
         for start in sources.starts:
             packed = sources.pages(start)

@@ -193,7 +193,7 @@ def _subject(news: Sequence[Story]) -> str:
 def _has_recovered(watch: Watch, carriers: Segments) -> bool:
     falls = [
         fall
-        for fall in watch.publisher.falls
+        for fall in watch.publisher.told.falls
         if fall.series[1] in carriers and fall.series[2] in ("RR@10", "Success@10")
     ]
     return bool(falls) and all(fall.recovered_ms is not None for fall in falls)

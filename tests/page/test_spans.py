@@ -258,10 +258,12 @@ async def test_an_hour_of_few_searches_says_little_of_what_is_usual(
     await page.until(FULL)
     width = """(async (scored) => {
       const { usualOf } = await import(new URL('page/steps.js', location.href));
-      const hour = (start, of) => ({ start, end: start + 3600000, mean: 0.5, stderr: 0.5 / Math.sqrt(of), scored: of });
+      const hour = (start, of) =>
+        ({ start, end: start + 3600000, mean: 0.5, stderr: 0.5 / Math.sqrt(of), scored: of });
       const now = Date.UTC(2026, 10, 20, 12);
+      const text = (time) => new Date(time).toISOString();
       const panes = [hour(now - 24 * 3600000, scored), hour(now - 3600000, 4000)].map(
-        (one) => ({ ...one, start: new Date(one.start).toISOString(), end: new Date(one.end).toISOString() }));
+        (one) => ({ ...one, start: text(one.start), end: text(one.end) }));
       const [[low, high]] = usualOf([hour(now, 4000)], { panes }, null, null);
       return high - low;
     })"""

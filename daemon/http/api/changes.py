@@ -4,6 +4,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from .history import Stretch
 from .markers import Acknowledged, MarkerAnswer
 
 State: TypeAlias = Literal["open", "planned", "recovered", "standing", "superseded"]
@@ -68,6 +69,10 @@ class HeadlineParts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Those from which they do not come; empty where it is all."""
     rejected: int = 0
     """Records that were rejected since then."""
+    known_until: str | None = None
+    """While search is good: up to when that is known."""
+    no_feedback: "Stretch | None" = None
+    """When within the last 24 h searches came and no feedback: scores say nothing of that time."""
 
 
 class Headline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

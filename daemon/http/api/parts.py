@@ -5,7 +5,7 @@ from typing import Final, cast
 
 import msgspec
 
-from ...changes import HOUR_MS, FallOnset, Marker, Noticed, Pattern, Silence, Story
+from ...changes import HOUR_MS, FallOnset, FeedbackGap, Marker, Noticed, Pattern, Silence, Story
 from ...events import timestamp_text
 from ...plan import ALL
 from .changes import (
@@ -18,6 +18,7 @@ from .changes import (
     Situation,
     Size,
 )
+from .history import Stretch
 
 RECENT_MS: Final = 6 * HOUR_MS
 """So long the headline tells of a change that is over, while nothing is worse."""
@@ -67,10 +68,13 @@ def parts_of_change(
 
 
 def parts_of_quiet(
-    begin_ms: float | None, metric: str | None = None, falls: Sequence[Noticed] = ()
+    begin_ms: float | None,
+    metric: str | None = None,
+    falls: Sequence[Noticed] = (),
+    until_ms: int | None = None,
 ) -> HeadlineParts:
-    """What is told while nothing is worse: which falls of a metric would have been noticed; without
-    any there is nothing to compare with."""
+    """What is told while nothing is worse, as is known up to `until_ms`: which falls of a metric
+    would have been noticed; without any there is nothing to compare with."""
     return HeadlineParts(
         state="good" if falls else "first",
         metric=None,
@@ -93,7 +97,14 @@ def parts_of_quiet(
             for fall in falls
         ),
         watching_since=None if begin_ms is None else timestamp_text(round(begin_ms)),
+        known_until=None if until_ms is None else timestamp_text(until_ms),
     )
+
+
+def with_gap(parts: HeadlineParts, gap: FeedbackGap) -> HeadlineParts:
+    """The same, with the time of which no feedback came."""
+    told = Stretch(timestamp_text(gap.begin_ms), timestamp_text(gap.end_ms))
+    return msgspec.structs.replace(parts, no_feedback=told)
 
 
 def parts_of_silence(silence: Silence) -> HeadlineParts:

@@ -204,6 +204,8 @@ EXAMPLES: Final[Mapping[str, Any]] = {
     "HeadlineParts.ended": None,
     "HeadlineParts.final": None,
     "HeadlineParts.segments": ["DE"],
+    "HeadlineParts.known_until": TIME,
+    "HeadlineParts.no_feedback": None,
     "HeadlineParts.watching_since": TIME,
     "Measured.meaning": "share of the first k items that are relevant",
     "NamedMarker.text": "ranker v8",

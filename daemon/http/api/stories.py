@@ -11,6 +11,10 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from ...changes import (
+    EDGE_MS,
+    HOUR_MS,
+    MINUTE_MS,
+    FeedbackGap,
     Incident,
     Marker,
     MeasuredChange,
@@ -56,13 +60,35 @@ from .parts import (
     parts_of_quiet,
     parts_of_silence,
     situation,
+    with_gap,
 )
 from .voice import Voice, in_one_voice, without_shared
+
+GAP_IS_NEWS_MS: Final = 24 * HOUR_MS
+"""So long it is said of which time no feedback came."""
+LEAST_GAP_MS: Final = 2 * MINUTE_MS
+"""A shorter time is left out without a word."""
 
 
 def headline(reading: Reading, now_ms: float | None = None) -> Headline:
     """The worst open change, one that nobody planned before all others; else that nothing is
     worse, and what would have been noticed. Without `now_ms` it is now as the events have it."""
+    said, gap = _headline(reading, now_ms), _gap(reading.clicks.changes)
+    if gap is None or said.parts is None or reading.silences:
+        return said
+    sentence = sentences.no_feedback(gap, reading.snapshot.as_of_ms or 0)
+    detail = " ".join(filter(None, (said.detail, sentence)))
+    return msgspec.structs.replace(said, detail=detail, parts=with_gap(said.parts, gap))
+
+
+def _gap(found: Detection) -> FeedbackGap | None:
+    """The last time of which no feedback came, where that is news."""
+    since_ms = (found.end_ms or 0) - GAP_IS_NEWS_MS
+    long = (gap for gap in reversed(found.gaps) if gap.end_ms - gap.begin_ms >= LEAST_GAP_MS)
+    return next((gap for gap in long if gap.end_ms > since_ms), None)
+
+
+def _headline(reading: Reading, now_ms: float | None) -> Headline:
     as_of_ms, markers = reading.snapshot.as_of_ms, reading.markers
     judged = reading.clicks.changes
     found = incidents_of(reading)
@@ -78,12 +104,15 @@ def headline(reading: Reading, now_ms: float | None = None) -> Headline:
     standing = [sentences.headline(incident.story, as_of_ms) for incident in found.standing]
     ended = [_sentence(incident.story, as_of_ms, markers) for incident in found.closed[:1]]
     detail = " ".join((*ended, *standing))
-    parts = parts_of_quiet(judged.begin_ms, metric, falls)
+    last = judged.gaps[-1] if judged.gaps else None
+    is_unknown = last is not None and last.end_ms + EDGE_MS >= judged.end_ms
+    until_ms = last.begin_ms if last is not None and is_unknown else judged.end_ms
+    parts = parts_of_quiet(judged.begin_ms, metric, falls, until_ms)
     if found.closed and is_recent(found.closed[0].story, as_of_ms):
         parts = _parts(found.closed[0].story, reading, as_of_ms)
     if ended and parts.state == "repaired":
         return Headline("good", ended[0], " ".join(standing), None, parts)
-    said = sentences.good(falls, metric, judged.end_ms, as_of_ms)
+    said = sentences.good(falls, metric, until_ms, as_of_ms)
     return Headline("good", said, detail, None, parts)
 
 

@@ -31,8 +31,8 @@ class Voice:
     shared: frozenset[Series]
     """What is low only through an open change."""
     ended_ms: Mapping[Segment, float]
-    """Until when a segment was low by a change that is over, or is back live: what contains that
-    time is low through it."""
+    """Until when a segment was low by a change that is over, or is back live, or feedback was
+    missing: what contains that time is low through it."""
 
     @classmethod
     def of(cls, found: Detection) -> "Voice":
@@ -46,6 +46,10 @@ class Voice:
                 for moved in (story.own, *story.also, *story.shares):
                     segment = moved.series[:2]
                     ended[segment] = max(ended_ms, ended.get(segment, ended_ms))
+        gap_ms = max((gap.end_ms for gap in found.gaps), default=None)
+        if gap_ms is not None:
+            for segment in found.segments:
+                ended[segment] = max(gap_ms, ended.get(segment, gap_ms))
         for story in found.open:
             if story.live is not None:
                 continue

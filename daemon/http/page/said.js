@@ -122,7 +122,7 @@ const STATES = {
   }),
   good: ({ parts, now, level, metric, settled }) => ({
     tone: "good",
-    title: `Up to ${clock(settled, now)} search was as good as ${GOOD[parts.noticed[0].lane]}`,
+    title: `Up to ${clock(parts.known_until ?? settled, now)} search was as good as ${GOOD[parts.noticed[0].lane]}`,
     line: levels(metric, level, null),
     cause: noticed(parts.noticed, now),
   }),
@@ -164,4 +164,10 @@ export const early = (catching, asOf) => ({
 // `level`: the mean of now of what the parts are about; `metric`: that of the level where the parts name none;
 // `isAlone`: whether only judgements show it; `others`: the other changes that are open; `settled`: the end of what is judged; `isCalled`: whether
 // a row of the tables is called worse; `now`: the instant of the answer.
-export const said = (given) => STATES[given.parts.state](given);
+export function said(given) {
+  const { parts, now } = given;
+  const told = STATES[parts.state](given);
+  if (!parts.no_feedback) return told;
+  const { start, end } = parts.no_feedback;
+  return { ...told, cause: `${told.cause} No feedback came from ${clock(start, now)} to ${clock(end, now)}: scores say nothing of that time.`.trim() };
+}

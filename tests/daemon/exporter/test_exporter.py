@@ -16,6 +16,7 @@ from relevanced.daemon.exporter import (
     Detection,
     Exporter,
     Published,
+    Told,
     packed,
     refresh_after_s,
     restored,
@@ -370,11 +371,11 @@ async def test_an_exporter_begins_with_the_changes_that_were_told(
         at,
     )
     namespace = Namespace()
-    namespace.leads, namespace.changes = leads, packed((fall,))
+    namespace.leads, namespace.changes = leads, packed(Told((fall,)))
     seen = []
     monkeypatch.setattr(
         "relevanced.daemon.exporter.scorer.ChangeDetector.look",
         lambda judge, *_: (seen.append(judge.falls), Detection())[1],
     )
     await served_when(lambda p: impressions(p) > 0, Lane(delta(3)), namespace, monkeypatch)
-    assert seen[0] == (fall,) and restored(namespace.changes) == (fall,)
+    assert seen[0] == (fall,) and restored(namespace.changes).falls == (fall,)

@@ -105,8 +105,8 @@ def test_a_fall_ends_when_other_judgements_come_into_force(fallen_site: JudgedSi
 def test_another_process_tells_the_same_change_under_the_same_name(fallen_site: JudgedSite) -> None:
     first, second = Publisher(PLAN), Publisher(PLAN)
     told(fallen_site, NOON, first)
-    second.falls = restored(packed(first.falls))
-    assert second.falls == first.falls
+    second.told = restored(packed(first.told))
+    assert second.told == first.told
     at = NEW.start_ms + PART_MS
     assert told(fallen_site, at, second, TWO_FILES) == told(fallen_site, at, first, TWO_FILES)
     assert told(fallen_site, at, Publisher(PLAN), TWO_FILES) == (
@@ -234,4 +234,4 @@ def test_undisturbed_scores_fall_as_rarely_as_those_of_clicks() -> None:
     for until_ms in range(begin + HOUR_MS, NOON + 12 * HOUR_MS, 10 * MINUTE_MS):
         looked = reading(quiet, until_ms, publisher, files).judged
         assert looked is not None and len(looked.changes.segments) == 1 + len(countries)
-    assert publisher.falls == (), f"seed {SEED}"
+    assert publisher.told.falls == (), f"seed {SEED}"

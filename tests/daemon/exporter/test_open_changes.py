@@ -6,7 +6,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from relevanced.daemon.changes import Kind, Marker, MarkerReach
-from relevanced.daemon.exporter import Publisher, Reading, packed, restored
+from relevanced.daemon.exporter import Publisher, Reading, Told, packed, restored
 from relevanced.daemon.http import Changes, changes
 from relevanced.daemon.panes import HOUR_MS
 from tests.daemon.exporter.two_countries import MINUTE_MS, NOW_MS, PLAN, Site
@@ -144,7 +144,7 @@ def test_another_process_tells_the_same_change_under_the_same_name() -> None:
     site = Site(NOW_MS - 8 * HOUR_MS, NOW_MS - 300 * MINUTE_MS, 0.3, PER_MINUTE)
     first, second = Publisher(PLAN), Publisher(PLAN)
     told = answer(reading(site, NOW_MS - 280 * MINUTE_MS, first))
-    second.falls = restored(packed(first.falls))
+    second.told = restored(packed(first.told))
     taken_over = answer(reading(site, NOW_MS, second))
     assert taken_over.open[0].id == told.open[0].id
     assert taken_over.open[0].onset == told.open[0].onset
@@ -152,7 +152,7 @@ def test_another_process_tells_the_same_change_under_the_same_name() -> None:
 
 
 def test_stored_changes_that_cannot_be_read_are_none() -> None:
-    assert restored(None) == restored(b"rubbish") == restored(b'[{"series":1}]') == ()
+    assert restored(None) == restored(b"rubbish") == restored(b'[{"series":1}]') == Told()
 
 
 @pytest.mark.parametrize(
