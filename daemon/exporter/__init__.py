@@ -35,6 +35,7 @@ from .exposition import (
     render_grading,
     render_traffic,
     render_windows,
+    silence_samples,
 )
 from .first_sights import (
     LEAST_IMPRESSIONS,
@@ -124,6 +125,7 @@ __all__ = (
     "LEAST_KNOWN_MS",
     "look_at",
     "marker_samples",
+    "silence_samples",
     "MarkerStore",
     "Measure",
     "MeasureScores",

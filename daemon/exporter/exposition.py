@@ -21,7 +21,7 @@ import numpy as np
 
 from relevanced.metrics import WeightSums, clipped_share, effective_sample_size
 
-from ..changes import Marker, newest
+from ..changes import FeedbackGap, Marker, Silence, newest
 from ..events import DROP_REASONS, REJECTION_REASONS, SKIP_REASONS
 from ..experiments import NO_FINDINGS, Findings
 from ..judgements import start_text
@@ -333,7 +333,7 @@ def _add_time(bodies: Bodies, family: Family, tail: str, time_ms: int | None) ->
         add_lines(bodies, family, [f"{family.name}{tail}{time_ms / 1000!r}\n"])
 
 
-MARKERS_WITHIN_MS: Final = 86_400_000
+WITHIN_MS: Final = 86_400_000
 MARKERS_OF_KIND: Final = 5
 """Each text is a series of its own, so only the latest few of the last day are served."""
 
@@ -373,12 +373,29 @@ def _of_found(found: FoundChanges, labels: list[str]) -> Iterator[Sample]:
                 ], f'{label},bound="{bound}"', float(times[index]) / 1000
 
 
+def silence_samples(
+    silences: Iterable[Silence], gaps: Sequence[FeedbackGap], now_ms: int | None
+) -> Iterator[Sample]:
+    """What has stopped as a whole, of which some is usual; and the end of the last time without
+    feedback."""
+    for each in silences:
+        if each.usual_per_hour and not each.partitions:
+            stream = f'stream="{each.stream}"'
+            begin = FAMILIES["relevanced_silence_begin_timestamp_seconds"]
+            yield begin, stream, each.since_ms / 1000
+            usual = FAMILIES["relevanced_silence_usual_per_hour"]
+            yield usual, stream, round(each.usual_per_hour, 1)
+    if now_ms is not None and gaps and gaps[-1].end_ms > now_ms - WITHIN_MS:
+        end = FAMILIES["relevanced_feedback_gap_end_timestamp_seconds"]
+        yield end, "", gaps[-1].end_ms / 1000
+
+
 def marker_samples(markers: Iterable[Marker], now_ms: int | None) -> Iterator[Sample]:
     """The times of the latest markers, by kind and text; of two with the same labels the later."""
     if now_ms is None:
         return
     times: dict[str, float] = {}
-    for marker in newest(markers, now_ms, MARKERS_WITHIN_MS, MARKERS_OF_KIND):
+    for marker in newest(markers, now_ms, WITHIN_MS, MARKERS_OF_KIND):
         scope = marker.scope
         named = {
             "kind": marker.kind,

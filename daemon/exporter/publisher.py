@@ -370,6 +370,9 @@ class Publisher:
                 for sample in open_change_samples(scores.measure.name, scores.changes, self._plan)
             ),
             *exposition.marker_samples(reading.markers, whole.as_of_ms),
+            *exposition.silence_samples(
+                reading.silences, reading.clicks.changes.gaps, whole.as_of_ms
+            ),
         )
         return exposition.joined(*found, exposition.render_changes(samples))
 

@@ -15,12 +15,14 @@ from relevanced.daemon.changes import (
     Explanation,
     Fall,
     FallOnset,
+    FeedbackGap,
     Least,
     Marker,
     MarkerReach,
     MeasuredChange,
     Moved,
     Onsets,
+    Silence,
     Story,
     ToldChange,
 )
@@ -39,6 +41,7 @@ from relevanced.daemon.exporter import (
     open_change_samples,
     render_changes,
     render_design_effect,
+    silence_samples,
 )
 from relevanced.daemon.lane import (
     COUNT_FAMILIES,
@@ -324,6 +327,9 @@ def test_series_are_those_of_the_table(parse: Parse) -> None:
     families += parse(exposed([replace(lane_view(shown), queries=TABLES)], PLAN))
     marker = Marker("m", NOW_MS, "release", 'the "8th"', scope=MarkerReach(None, "country", "DE"))
     families += parse(render_changes(marker_samples([marker], NOW_MS)))
+    stopped = Silence("feedback", NOW_MS, 900.0)
+    gap = FeedbackGap(NOW_MS - 600_000, NOW_MS)
+    families += parse(render_changes(silence_samples([stopped], [gap], NOW_MS)))
     refusing = LaneFiles(0, (entry(0),), (entry(NOW_MS),))
     families += parse(exposed_judged(scored(judged_lane(steady(24 * 15), refusing))))
     families += parse(render_changes(file_samples([refusing], {"traffic": [refusing]})))
@@ -384,3 +390,10 @@ def test_lengths_of_lists_stand_beside_their_baseline() -> None:
     assert f"relevanced_recent_list_length_stderr{where} 2\n" in text
     assert f"relevanced_baseline_list_length{where} 6\n" in text
     assert f"relevanced_recent_feedback{where} 3\n" in text
+
+
+def test_what_is_partly_silent_or_long_ago_has_no_series(parse: Parse) -> None:
+    parts = Silence("searches", NOW_MS, 900.0, partitions=(1,))
+    never = Silence("feedback", NOW_MS, 0.0)
+    gap = FeedbackGap(NOW_MS - 90_000_000, NOW_MS - 86_400_000)
+    assert [*silence_samples([parts, never], [gap], NOW_MS)] == []
