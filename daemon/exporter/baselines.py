@@ -75,6 +75,8 @@ class BaselineComparison:
     """How many milliseconds before the last hours each period lies, the latest first → its rows."""
     yesterday: Floats | None
     """The rows of the same hours a day before, where enough of them are there."""
+    is_doubtful: bool = False
+    """Whether the last hours contain some that say nothing: nothing falls by them."""
 
 
 def compare(
@@ -105,9 +107,7 @@ def compare(
         period = _from_panes(snapshot, selection, plan, hours, end_ms)
         if period is None:
             period = _from_hours(history, views, selection, end_ms - hours * plan.hour_ms, end_ms)
-        if period is None or shares(period.from_ms, period.until_ms, plan.hour_ms).keys() & (
-            history.doubtful
-        ):
+        if period is None:
             continue
         span = period.from_ms, period.until_ms
         unit, earlier_weights = earlier(*span, covered, left_out)
@@ -120,7 +120,13 @@ def compare(
         yesterday = [history.summed(weights, selection) for weights in day_before.values()]
         compared.append(
             BaselineComparison(
-                name, *span, period.rows, unit, sums, yesterday[0] if yesterday else None
+                name,
+                *span,
+                period.rows,
+                unit,
+                sums,
+                yesterday[0] if yesterday else None,
+                bool(shares(*span, plan.hour_ms).keys() & history.doubtful),
             )
         )
     history.pack_all_but(needed)
@@ -182,7 +188,7 @@ def _from_hours(
     if min(history.starts) > from_ms + (1 - ENOUGH) * (end_ms - from_ms):
         return None
     weights = dict(shares(from_ms, end_ms, plan.hour_ms))
-    if weights.keys() & history.lost:
+    if weights.keys() & history.sources.lost:
         return None
     last = pane_start(end_ms, plan.hour_ms)
     if last in weights:

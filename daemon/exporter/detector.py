@@ -146,7 +146,8 @@ class ChangeDetector:
         found = [self._of_hour(look.timeline, directions, calls, noise)]
         noticeable = [*by_hour]
         rows = _rows_of(segments, basis.gauges.segments)
-        for against, z, leasts in self._against_usual(basis.comparisons, of_metrics):
+        comparisons = [each for each in basis.comparisons if not each.is_doubtful]
+        for against, z, leasts in self._against_usual(comparisons, of_metrics):
             for begun_ms, least in leasts:
                 drop = _by_series(least, rows, self._signs)
                 noticeable.append(Least(against, drop, np.full(len(drop), float(begun_ms))))
@@ -154,7 +155,7 @@ class ChangeDetector:
             found.append(_low(look.timeline, directions, against, low, noise))
         called_now = [
             *calls_of(look, "hour", found[0].series, found[0].onsets),
-            *self._called_by_usual(look, history, basis, rows),
+            *self._called_by_usual(look, history, replace(basis, comparisons=comparisons), rows),
         ]
         now = followed(self.falls, look, whole.timeline, called_now)
         self.falls = now.falls

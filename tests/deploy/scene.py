@@ -75,7 +75,7 @@ scrape_configs:
 - job_name: relevanced
   static_configs: [{{targets: ["127.0.0.1:{daemon}"]}}]
 """
-_WAIT: Final = re.compile(r"((?:^ *(?:keep_firing_)?for: |\[))(\d+)([mhd])\b", re.M)
+_WAIT: Final = re.compile(r"((?:^ *(?:keep_firing_)?for: |\[|offset ))(\d+)([mhd])\b", re.M)
 _SECONDS: Final = {"m": 60, "h": 3600, "d": 86400}
 
 
@@ -170,11 +170,10 @@ class Scene:
             log=directory / "prometheus.log",
         )
 
-    def give_rules(self, but: str | None = None) -> None:
-        """Load the rules of all files, or of all but the file named `but`."""
+    def give_rules(self) -> None:
+        """Load the rules of all files."""
         for path in sorted(RULES.glob("*.yml")):
-            if path.name != but:
-                (self.directory / "rules" / path.name).write_text(hurried(path.read_text()))
+            (self.directory / "rules" / path.name).write_text(hurried(path.read_text()))
         self._prometheus.send_signal(signal.SIGHUP)
 
     def value(self, query: str) -> float | None:
@@ -255,12 +254,8 @@ def scene(
     directory: Path,
     break_ms: int | None = None,
     keeps: Callable[[dict[str, Any], int], bool] = lambda event, at_ms: True,
-    withheld: str | None = None,
 ) -> Iterator[Scene]:
-    """The running system, once the daemon has read the history and live searches arrive.
-
-    Prometheus starts without the rules of the file `withheld`.
-    """
+    """The running system, once the daemon has read the history and live searches arrive."""
     topic = f"scene-{uuid.uuid4().hex[:8]}"
     now_ms = int(time.time() * 1000)
     asyncio.run(_produce(kafka, topic, history(now_ms, break_ms, keeps)))
@@ -272,7 +267,7 @@ def scene(
         played = Scene(directory, daemon, searchers)
         # Before its first scrape Prometheus would fire RelevancedDown.
         until(lambda: played.value("relevanced_build_info"), what=f"the first scrape: {directory}")
-        played.give_rules(but=withheld)
+        played.give_rules()
         yield played
     finally:
         if played is not None:
