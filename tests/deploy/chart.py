@@ -26,6 +26,11 @@ FULL: Final[dict[str, Any]] = {
     "podMonitor": {
         "enabled": True,
         "labels": {"release": "prometheus"},
+        "basicAuth": {
+            "username": {"name": "scraper", "key": "user"},
+            "password": {"name": "scraper", "key": "password"},
+        },
+        "tlsConfig": {"ca": {"secret": {"name": "ca", "key": "ca.crt"}}, "serverName": "search"},
         "relabelings": [{"targetLabel": "cluster", "replacement": "east"}],
         "metricRelabelings": [{"sourceLabels": ["view"], "regex": "live", "action": "drop"}],
     },

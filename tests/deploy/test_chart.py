@@ -235,11 +235,16 @@ def test_egress_is_restricted_to_names_and_what_is_listed() -> None:
     assert open_["spec"]["policyTypes"] == ["Ingress"]
 
 
-def test_scrapes_are_relabelled_and_limited() -> None:
+def test_a_node_can_be_drained_while_no_pod_is_ready() -> None:
+    budgets = of_kind("PodDisruptionBudget", rendered({}))
+    assert [one["spec"]["unhealthyPodEvictionPolicy"] for one in budgets] == ["AlwaysAllow"] * 2
+
+
+def test_scrapes_log_in_are_relabelled_and_limited() -> None:
     (monitor,) = of_kind("PodMonitor", rendered(FULL))
     assert monitor["spec"]["sampleLimit"] == default_values()["podMonitor"]["sampleLimit"]
     (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
-    for name in ("relabelings", "metricRelabelings"):
+    for name in ("basicAuth", "tlsConfig", "relabelings", "metricRelabelings"):
         assert endpoint[name] == FULL["podMonitor"][name]
 
 
