@@ -286,7 +286,9 @@ class Exporter:
         stalled = self._pulses.stalled(self._lanes.mirrors, time.monotonic())
         conditions = (
             *self._outlet.conditions(),
-            Condition("snapshot", self._problem is None, self._problem or ""),
+            # Where Redis is away no process can do better: behind a Service the last scores are
+            # worth more than no answer, and say as of when they are.
+            Condition("snapshot", self._problem is None or self._was_ready, self._problem or ""),
             Condition("lanes_whole", not damaged, whole),
             # Whether workers move the lanes changes nothing about what this process can do.
             Condition("lanes", True, "" if self._problem else stalled),

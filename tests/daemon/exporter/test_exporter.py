@@ -144,7 +144,9 @@ def impressions(published: Published) -> int:
 
 
 def failing(published: Published) -> Mapping[str, str]:
-    return {c.name: c.detail for c in published.conditions if not c.ok}
+    """The conditions that say what is wrong, ready or not."""
+    said = (c for c in published.conditions if not c.ok or (c.name == "snapshot" and c.detail))
+    return {condition.name: condition.detail for condition in said}
 
 
 async def test_what_cannot_be_read_is_reported_and_the_last_scores_stay(monkeypatch: Any) -> None:
@@ -157,6 +159,21 @@ async def test_what_cannot_be_read_is_reported_and_the_last_scores_stay(monkeypa
         published = await served_when(lambda p: bool(failing(p)), lane, Namespace(), monkeypatch)
         assert impressions(published) == 3
         assert failing(published) == {condition: str(fault)}
+
+
+async def test_an_exporter_that_was_ready_stays_so_with_its_copy_while_redis_is_away(
+    monkeypatch: Any,
+) -> None:
+    class Caught(Namespace):
+        async def term(self) -> Term:
+            return Term(serves=True)
+
+    def away(published: Published) -> bool:
+        return any(one.detail == "Redis: away" for one in published.conditions)
+
+    lane = Lane(delta(3), Unavailable("Redis: away"))
+    published = await served_when(away, lane, Caught(), monkeypatch)
+    assert impressions(published) == 3 and published.ready
 
 
 async def test_without_a_copy_of_a_damaged_lane_nothing_is_served(monkeypatch: Any) -> None:
