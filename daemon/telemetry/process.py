@@ -166,6 +166,7 @@ class Telemetry:
         self.mapped_slowly = _counter("relevanced_mapped_slowly_total", registry)
         self.exporter_lease_held = _gauge("relevanced_exporter_lease_held", registry)
         self._catching_up = _gauge("relevanced_catching_up", registry)
+        self.superseded = _gauge("relevanced_superseded", registry)
         self._catch_up_behind_s = _gauge("relevanced_catch_up_behind_seconds", registry)
         self.snapshot_s = _gauge("relevanced_snapshot_timestamp_seconds", registry)
         self.snapshot_duration_s = _gauge("relevanced_snapshot_duration_seconds", registry)
