@@ -62,6 +62,7 @@ from .inference import (
     Undefined,
     Verdict,
     compare_arms,
+    compare_periods,
     compare_rows,
     guardrail_interval,
     guardrail_log_evalue,
@@ -109,7 +110,13 @@ from .sequences import (
     relative_bounds,
     relative_statement,
 )
-from .stratification import post_stratified, post_stratified_rows
+from .stratification import (
+    balanced_impressions,
+    over_periods,
+    post_stratified,
+    post_stratified_rows,
+    share_deviate,
+)
 from .undefined_lists import Defined, compare_defined, over_all, worst_value
 from .users import (
     ALL_HASHES,
@@ -131,6 +138,7 @@ __all__ = (
     "ALPHA",
     "always_valid_p",
     "ArmComparison",
+    "balanced_impressions",
     "best_dcg",
     "Booleans",
     "boundary",
@@ -147,6 +155,7 @@ __all__ = (
     "compare",
     "compare_arms",
     "compare_defined",
+    "compare_periods",
     "compare_rows",
     "Comparison",
     "CONCENTRATIONS",
@@ -219,6 +228,7 @@ __all__ = (
     "one_sided_interval",
     "one_sided_log_evalue",
     "over_all",
+    "over_periods",
     "pair_rates",
     "paired",
     "paired_t_test",
@@ -247,6 +257,7 @@ __all__ = (
     "scored",
     "Scores",
     "sets",
+    "share_deviate",
     "several",
     "Sketch",
     "split",

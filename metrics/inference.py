@@ -21,6 +21,7 @@ import numpy as np
 
 from .buckets import (
     MINIMUM_BUCKETS,
+    Moments,
     UserBuckets,
     changed,
     effective_buckets,
@@ -28,6 +29,7 @@ from .buckets import (
     paired,
 )
 from .estimates import Estimate, Interval
+from .lists import Floats
 from .metric import Direction
 from .sequences import (
     Design,
@@ -41,10 +43,16 @@ from .sequences import (
     one_sided_log_evalue,
     relative_statement,
 )
+from .stratification import over_periods
 
 Verdict: TypeAlias = Literal["better", "worse", "undecided"]
 Undefined: TypeAlias = Literal[
-    "no control traffic", "no treatment traffic", "too few buckets", "no spread", "no worst value"
+    "no control traffic",
+    "no treatment traffic",
+    "no period of constant shares",
+    "too few buckets",
+    "no spread",
+    "no worst value",
 ]
 
 
@@ -151,12 +159,61 @@ def compare_rows(
     ['no control traffic', 'no control traffic']
     """
     arms = paired(controls, treatments)
-    columns = [side.estimates() for side in (*arms, changed(*arms))]
+    effective = np.minimum(effective_buckets(controls), effective_buckets(treatments))
+    independent = independent_variance(controls) + independent_variance(treatments)
+    moments = (*arms, changed(*arms))
+    return _comparisons(moments, effective, independent, design, direction, impressions, lowest)
+
+
+def compare_periods(
+    controls: UserBuckets,
+    treatments: UserBuckets,
+    design: Design,
+    direction: Direction = "up",
+    *,
+    impressions: int,
+    lowest: float = -math.inf,
+) -> ArmComparison:
+    """`compare_arms` of periods of time, (periods, buckets) each: differences within periods,
+    weighted as `over_periods` says, so that nothing that changes with time looks like an effect.
+
+    `impressions` is the information time, as of `balanced_impressions`. A single period is compared
+    as `compare_arms` does.
+
+    >>> users = np.arange(4_000) % 61
+    >>> arms = [UserBuckets.of(np.arange(4_000) % 7 < limit, users)[None] for limit in (5, 4)]
+    >>> compare_periods(*arms, Design(8_000), impressions=8_000).absolute.verdict
+    'worse'
+    """
+    totals = [impressions]
+    if len(controls.counts) == 1:
+        return compare_rows(
+            controls, treatments, design, direction, impressions=totals, lowest=lowest
+        )[0]
+    *moments, weights = over_periods(controls[None], treatments[None])
+    effective = np.minimum(effective_buckets(controls), effective_buckets(treatments))
+    enough = np.where(np.isnan(moments[2].value), 0.0, effective.max(initial=0.0))
+    with np.errstate(invalid="ignore"):
+        each = independent_variance(controls) + independent_variance(treatments)
+        independent = np.where(weights > 0.0, weights**2 * each, 0.0).sum(axis=-1)
+    return _comparisons(moments, enough, independent, design, direction, totals, lowest)[0]
+
+
+def _comparisons(
+    moments: Sequence[Moments],
+    effective: Floats,
+    independent: Floats,
+    design: Design,
+    direction: Direction,
+    impressions: Sequence[int] | None,
+    lowest: float,
+) -> list[ArmComparison]:
+    """From control, treatment and difference, the effective buckets of the arm with fewer, and the
+    variance if impressions were independent: (rows,) of each."""
+    columns = [side.estimates() for side in moments]
     totals = [change.n for change in columns[2]] if impressions is None else impressions
-    effective = np.minimum(effective_buckets(controls), effective_buckets(treatments)).tolist()
-    independent = (independent_variance(controls) + independent_variance(treatments)).tolist()
     comparisons = []
-    rows = zip(*columns, totals, effective, independent, strict=True)
+    rows = zip(*columns, totals, effective.tolist(), independent.tolist(), strict=True)
     for control, treatment, change, n, buckets, independent_of_row in rows:
         undefined = why_undefined(control, treatment, change, buckets)
         absolute = Estimate(math.nan, math.nan, n) if undefined else replace(change, n=n)

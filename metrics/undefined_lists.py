@@ -18,10 +18,11 @@ from dataclasses import dataclass, replace
 from math import isfinite
 
 from .buckets import UserBuckets
-from .inference import ArmComparison, compare_arms
+from .inference import ArmComparison, compare_periods
 from .lists import Integers
 from .metric import Metric
 from .sequences import Design
+from .stratification import balanced_impressions
 
 
 @dataclass(frozen=True)
@@ -77,23 +78,23 @@ def compare_defined(
     impressions: tuple[Integers, Integers],
     design: Design,
 ) -> Defined:
-    """Compare both arms, (buckets,) each, over the lists that are defined.
+    """Compare both arms, (periods, buckets) each, over the lists that are defined.
 
-    `impressions` (buckets,) of control and treatment count all of their lists.
+    `impressions` (periods, buckets) of control and treatment count all of their lists.
 
     >>> import numpy as np
     >>> users = np.arange(4_000) % 61
-    >>> some = UserBuckets.of(np.where(users % 3 > 0, 0.5 + users % 2 / 4, np.nan), users)
-    >>> counts = np.bincount(users, minlength=64)
+    >>> some = UserBuckets.of(np.where(users % 3 > 0, 0.5 + users % 2 / 4, np.nan), users)[None]
+    >>> counts = np.bincount(users, minlength=64)[None]
     >>> compare_defined(some, some, (counts, counts), Design(8_000)).shares_differ
     False
     """
-    totals = int(impressions[0].sum() + impressions[1].sum())
+    total = balanced_impressions(*(counts.sum(axis=-1) for counts in impressions))
     flags = [
         UserBuckets(counts, arm.counts, arm.counts, unit=1)
         for arm, counts in zip((control, treatment), impressions, strict=True)
     ]
     return Defined(
-        compare_arms(control, treatment, design, "none", impressions=totals),
-        compare_arms(flags[0], flags[1], design, "none", impressions=totals),
+        compare_periods(control, treatment, design, "none", impressions=total),
+        compare_periods(flags[0], flags[1], design, "none", impressions=total),
     )

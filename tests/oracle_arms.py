@@ -45,6 +45,8 @@ class Arm:
     """(bucket, credit) → number of interleaved lists"""
     strata: dict[str, Counter[tuple[int, str]]] = field(default_factory=dict)
     """Segment → cells"""
+    hours: Counter[int] = field(default_factory=Counter)
+    """Hour of the last day → impressions with a unit"""
 
     @property
     def sketch(self) -> list[int]:
@@ -102,6 +104,8 @@ def end_day(experiment: Experiment, pane_ms: int) -> None:
     last_day = experiment.last_ms // DAY_MS
     if experiment.last_ms and pane_ms // DAY_MS != last_day:
         experiment.ends[last_day * DAY_MS] = deepcopy(experiment.arms)
+        for arm in experiment.arms.values():
+            arm.hours.clear()
 
 
 def counted_variants(
@@ -211,3 +215,4 @@ def add(arm: Arm, one: Settled, unit: str | None, variant: str, controls: Collec
         lead = sum(gain * sign for gain, sign in zip(one.gains, signs))
         arm.credits[hashed % 64, (lead > 0) - (lead < 0)] += 1
     add_cells(arm.cells, one, hashed % 64)
+    arm.hours[one.pane_ms % 86_400_000 // 3_600_000] += 1

@@ -16,7 +16,9 @@ from tests.oracle_queries import Dated, Rule
 
 Row = dict[str, int]
 Cells = dict[tuple[int, str], int]
-OracleArm = tuple[Cells, int, list[int], dict[tuple[int, int], int], dict[str, Cells]]
+OracleArm = tuple[
+    Cells, int, list[int], dict[tuple[int, int], int], dict[str, Cells], dict[int, int]
+]
 OracleArms = dict[str, dict[str, OracleArm]]
 OracleDay = dict[str, tuple[int, int, dict[tuple[int, int], int]]]
 OracleDays = dict[str, tuple[int, dict[int, OracleDay]]]
@@ -190,7 +192,8 @@ def open_of(lane: Lane) -> dict[tuple[str, int], tuple[tuple[str | None, ...], t
 
 
 def arms_of(lane: Lane) -> OracleArms:
-    """Experiment → variant → (cells, impressions without a unit, sketch, credits, strata)."""
+    """Experiment → variant → (cells, impressions without a unit, sketch, credits, strata,
+    hours)."""
     columns = ["impressions", *columns_of(lane.plan)[len(COUNT_COLUMNS) :]]
 
     def cells(tallies: Rows) -> Cells:
@@ -207,6 +210,7 @@ def arms_of(lane: Lane) -> OracleArms:
                 arm.users.tolist(),
                 credits_of(arm.credits),
                 {segment: cells(part) for segment, part in arm.strata.items()},
+                {hour: count for hour, count in enumerate(arm.hours.tolist()) if count},
             )
             for variant, arm in tallies.arms.items()
         }
@@ -275,6 +279,7 @@ def expected_arms(
                 arm.sketch,
                 arm.credits,
                 {s: {c: n for c, n in cells.items() if n} for s, cells in arm.strata.items()},
+                dict(arm.hours),
             )
             for variant, arm in experiment.arms.items()
         }

@@ -3,6 +3,17 @@ values, without events, lanes or I/O.
 """
 
 from . import exclusion, tallies
+from .days import (
+    DAYS_CAUTION,
+    compare_variant,
+    day_name,
+    divided,
+    effects_by_day,
+    first_known,
+    known_days,
+    left_out_arms,
+    planned_for_two,
+)
 from .exclusion import (
     Stretch,
     excluded_of,
@@ -12,18 +23,7 @@ from .exclusion import (
     stretches_text,
     within_stretches,
 )
-from .findings import (
-    DAYS_CAUTION,
-    FindingsCache,
-    day_name,
-    effects_by_day,
-    findings,
-    first_known,
-    known_days,
-    left_out_arms,
-    planned_for_two,
-    sample_ratio,
-)
+from .findings import FindingsCache, findings, sample_ratio
 from .report import render_days, render_report, report_table
 from .strata import buckets_of, metrics_of
 from .tallies import (
@@ -63,11 +63,13 @@ __all__ = (
     "Arm",
     "Assignment",
     "buckets_of",
+    "compare_variant",
     "DAY_MS",
     "day_name",
     "DayEffect",
     "DAYS_CAUTION",
     "DAYS_KEPT",
+    "divided",
     "effects_by_day",
     "Excluded",
     "excluded_of",

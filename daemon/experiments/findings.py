@@ -1,10 +1,7 @@
 """Findings: the arms of all lanes merged, compared and put into words, in all and by day. Pure."""
 
-import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from datetime import date, timedelta
+from collections.abc import Mapping, Sequence
 from operator import is_
-from typing import Final
 
 import msgspec
 import numpy as np
@@ -21,10 +18,10 @@ from relevanced.metrics import (
     users_sample_ratio_log_evalue,
 )
 
+from .days import compare_variant, day_name, divided, planned_for_two, share_periods
 from .metric_findings import Checks, Compared, metric_findings, warnings_of
-from .strata import MetricComparison, Strata, compare_metric, compare_segments, metrics_of
+from .strata import Strata, compare_segments, metrics_of
 from .tallies import (
-    DAY_MS,
     IMPRESSION,
     INTERLEAVED,
     Arm,
@@ -32,10 +29,8 @@ from .tallies import (
     Spec,
     Tallies,
     Tracking,
-    merge_tallies,
 )
 from .types import (
-    DayEffect,
     Finding,
     Findings,
     Interleaving,
@@ -63,7 +58,7 @@ def findings(
         spec = tracking.spec(name)
         if spec is not None:
             tallies = [lane[name] for lane in lanes if name in lane]
-            found.append(_finding(merge_tallies(spec, tallies), metrics, as_of_ms))
+            found.append(_finding(divided(spec, tallies), metrics, as_of_ms))
     return Findings(as_of, tuple(found))
 
 
@@ -142,6 +137,8 @@ def _finding(experiment: MergedTallies, metrics: Sequence[Metric], as_of_ms: int
         variants=variants,
         interleaving=_interleaving(experiment),
         stratify_by=spec.stratify_by,
+        periods=share_periods(experiment),
+        mixed_days=tuple(map(day_name, experiment.mixed)),
     )
     return withheld(finding) if mismatched(srm) else finding
 
@@ -150,17 +147,16 @@ def _compare_by_segment(
     experiment: MergedTallies, variant: str, metrics: Sequence[Metric]
 ) -> dict[str, Strata]:
     spec = experiment.spec
+    # Segments are not known by day: what changed with time would look like an effect on them.
+    if experiment.in_periods:
+        return {}
     return compare_segments(
-        _control_arm(experiment),
+        experiment.arms.get(experiment.control) or Arm.empty(len(spec.metrics)),
         experiment.arms[variant],
         spec,
         metrics_of(spec, metrics),
         Design(planned_for_two(spec, experiment.control, variant)),
     )
-
-
-def _control_arm(experiment: MergedTallies) -> Arm:
-    return experiment.arms.get(experiment.control) or Arm.empty(len(experiment.spec.metrics))
 
 
 def _interleaving(experiment: MergedTallies) -> Interleaving | None:
@@ -202,181 +198,3 @@ def sample_ratio(spec: Spec, sketches: Mapping[str, Sketch]) -> SampleRatio | No
     arms = [sketches.get(variant, nobody) for variant in weights]
     log_evalue = users_sample_ratio_log_evalue(arms, list(weights.values()))
     return SampleRatio(log_evalue, always_valid_p(log_evalue))
-
-
-def compare_variant(
-    experiment: MergedTallies, variant: str, metrics: Sequence[Metric]
-) -> dict[str, MetricComparison]:
-    """Metric → comparison of the variant with the control."""
-    spec = experiment.spec
-    arms = _control_arm(experiment), experiment.arms[variant]
-    design = Design(planned_for_two(spec, experiment.control, variant))
-    return {
-        metric.name: compare_metric(arms, spec, metric, design)
-        for metric in metrics_of(spec, metrics)
-    }
-
-
-def planned_for_two(spec: Spec, control: str, variant: str) -> int:
-    """The part of the planned total that two variants get; all of it where a share is unknown."""
-    weights = dict(spec.weights)
-    if control not in weights or variant not in weights:
-        return spec.planned_impressions
-    share = (weights[control] + weights[variant]) / math.fsum(weights.values())
-    return max(1, round(spec.planned_impressions * share))
-
-
-# Decisions read the cumulative difference with its confidence sequence, which is valid at all days
-# together. The interval of a day is valid for this day alone.
-DAYS_CAUTION: Final = (
-    "Decide by what is so far: its intervals hold at all looks together. That of a day describes"
-    " this day alone; among many days, some leave out 0 by chance."
-)
-
-
-def known_days(spec: Spec, lanes: Sequence[Tallies]) -> list[int]:
-    """The starts in ms of the UTC days of which the end is known in all lanes, ascending: those
-    with impressions, without the days before `first_known`."""
-    days = {
-        day for tallies in _under_spec(spec, lanes) for day in (*tallies.ends, tallies.open_day_ms)
-    }
-    first = first_known(spec, lanes)
-    return sorted(day for day in days if first is None or day >= first)
-
-
-def first_known(spec: Spec, lanes: Sequence[Tallies]) -> int | None:
-    """The start of the first day of which all lanes know the end, but not what it added; None where
-    all of them have all days."""
-    firsts = (
-        min(tallies.ends, default=tallies.open_day_ms)
-        for tallies in _under_spec(spec, lanes)
-        if not tallies.has_all_days
-    )
-    return max(firsts, default=None)
-
-
-def effects_by_day(
-    spec: Spec,
-    lanes: Sequence[Tallies],
-    metrics: Sequence[Metric],
-    excluded: Collection[int] = (),
-) -> tuple[DayEffect, ...]:
-    """Each day, variant and metric, over the tallies of all lanes, and without the days that start
-    at `excluded`: they have no rows, and what is cumulative does not contain them."""
-    days, first = known_days(spec, lanes), first_known(spec, lanes)
-    last = merge_tallies(spec, _under_spec(spec, lanes))
-    found: list[DayEffect] = []
-    before = left_out = _with_last_arms(merge_tallies(spec, ()), last)
-    for day_ms in days:
-        until = _at_end_of(day_ms, spec, lanes, last)
-        added = _counted_between(before, until)
-        if day_ms in excluded:
-            left_out = _counted_between(_negative(added), left_out)
-        else:
-            so_far = _counted_between(left_out, until)
-            found.extend(
-                _effects_of_day(day_ms, None if day_ms == first else added, so_far, metrics)
-            )
-        before = until
-    return tuple(found)
-
-
-def left_out_arms(
-    spec: Spec, lanes: Sequence[Tallies], excluded: Collection[int]
-) -> dict[str, Arm]:
-    """What the excluded days added to each arm, without users. The day before each of them must be
-    known, unless it is the first of all."""
-    last = merge_tallies(spec, _under_spec(spec, lanes))
-    nothing = before = _with_last_arms(merge_tallies(spec, ()), last)
-    found = nothing
-    for day_ms in known_days(spec, lanes):
-        until = _at_end_of(day_ms, spec, lanes, last)
-        if day_ms in excluded:
-            found = _counted_between(_negative(_counted_between(before, until)), found)
-        before = until
-    return dict(found.arms)
-
-
-def day_name(day_ms: int) -> str:
-    """The date of the UTC day that starts then.
-
-    >>> day_name(1_795_132_800_000)
-    '2026-11-20'
-    """
-    return (date(1970, 1, 1) + timedelta(days=day_ms // DAY_MS)).isoformat()
-
-
-def _under_spec(spec: Spec, lanes: Sequence[Tallies]) -> list[Tallies]:
-    """The tallies that were counted under this spec, of lanes with impressions."""
-    return [tallies for tallies in lanes if tallies.digest == spec.digest and tallies.last_ms]
-
-
-def _at_end_of(
-    day_ms: int, spec: Spec, lanes: Sequence[Tallies], last: MergedTallies
-) -> MergedTallies:
-    ends = []
-    for tallies in _under_spec(spec, lanes):
-        # Days have neither users nor segments.
-        arms = {
-            name: Arm(arm.tallies, arm.without_unit, arm.credits)
-            for name, arm in tallies.at_end_of(day_ms).items()
-        }
-        ends.append(Tallies(tallies.digest, arms))
-    return _with_last_arms(merge_tallies(spec, ends), last)
-
-
-def _with_last_arms(experiment: MergedTallies, last: MergedTallies) -> MergedTallies:
-    """The experiment with the control and all the variants that it has at last."""
-    arms = {
-        variant: experiment.arms.get(variant) or Arm(np.zeros_like(arm.tallies))
-        for variant, arm in last.arms.items()
-    }
-    return MergedTallies(experiment.spec, last.control, arms)
-
-
-def _counted_between(before: MergedTallies, until: MergedTallies) -> MergedTallies:
-    arms = {
-        variant: Arm(
-            arm.tallies - before.arms[variant].tallies,
-            arm.without_unit - before.arms[variant].without_unit,
-        )
-        for variant, arm in until.arms.items()
-    }
-    return MergedTallies(until.spec, until.control, arms)
-
-
-def _negative(experiment: MergedTallies) -> MergedTallies:
-    arms = {name: Arm(-arm.tallies, -arm.without_unit) for name, arm in experiment.arms.items()}
-    return MergedTallies(experiment.spec, experiment.control, arms)
-
-
-def _effects_of_day(
-    day_ms: int, added: MergedTallies | None, until: MergedTallies, metrics: Sequence[Metric]
-) -> Iterator[DayEffect]:
-    for variant in until.arms:
-        if variant not in (until.control, INTERLEAVED):
-            of_day = {} if added is None else compare_variant(added, variant, metrics)
-            for metric, comparison in compare_variant(until, variant, metrics).items():
-                yield _day_effect(day_name(day_ms), variant, metric, of_day.get(metric), comparison)
-
-
-def _day_effect(
-    day: str, variant: str, metric: str, of_day: MetricComparison | None, so_far: MetricComparison
-) -> DayEffect:
-    day_alone = None if of_day is None else of_day.all_lists.absolute
-    all_days = so_far.all_lists.absolute
-    return DayEffect(
-        day=day,
-        variant=variant,
-        metric=metric,
-        day_control_impressions=None if of_day is None else of_day.impressions[0],
-        day_impressions=None if of_day is None else of_day.impressions[1],
-        day_difference=None if day_alone is None else finite_or_none(day_alone.estimate.value),
-        day_lower=None if day_alone is None else finite_or_none(day_alone.interval.lower),
-        day_upper=None if day_alone is None else finite_or_none(day_alone.interval.upper),
-        control_impressions=so_far.impressions[0],
-        impressions=so_far.impressions[1],
-        difference=finite_or_none(all_days.estimate.value),
-        lower=finite_or_none(all_days.interval.lower),
-        upper=finite_or_none(all_days.interval.upper),
-    )

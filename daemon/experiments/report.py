@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from .findings import DAYS_CAUTION
+from .days import DAYS_CAUTION
 from .tallies import IMPRESSION, INTERLEAVED, units_of
 from .types import (
     DayEffect,
@@ -86,12 +86,29 @@ def _head_lines(finding: Finding, as_of: str | None) -> Iterator[str]:
         yield _visible(f"WARNING {warning}")
     if isinstance(finding.excluded, Excluded):
         yield from _excluded_lines(finding.excluded)
+    yield from _periods_lines(finding)
     # Never "impressions", which are counted beside them.
     units = "units" if finding.unit == IMPRESSION else units_of(finding.unit)
     for variant in finding.variants:
         role = " (control)" if variant.variant == finding.control else ""
         counts = f"{variant.impressions:,} impressions, {variant.users:,.0f} {units}"
         yield _visible(f"  {variant.variant}{role}: {counts}")
+
+
+def _periods_lines(finding: Finding) -> Iterator[str]:
+    """Where the shares of the variants changed: what is compared."""
+    if finding.periods or finding.mixed_days:
+        yield (
+            "The shares of the variants changed: differences, and the means beside them, are within"
+            " these periods, each with the weight of its information:"
+        )
+    for period in finding.periods:
+        shares = ", ".join(f"{name} {_share(share)}" for name, share in period.shares.items())
+        yield _visible(f"  {period.first_day} – {period.last_day}: {shares}")
+    if finding.mixed_days:
+        yield f"  left out, because the shares changed within them: {', '.join(finding.mixed_days)}"
+    if finding.stratify_by and (finding.periods or finding.mixed_days):
+        yield _visible(f"  not compared within {finding.stratify_by}: it is not known by day")
 
 
 def _excluded_lines(excluded: Excluded) -> Iterator[str]:

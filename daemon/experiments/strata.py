@@ -15,8 +15,9 @@ from relevanced.metrics import (
     Metric,
     Statement,
     UserBuckets,
-    compare_arms,
+    balanced_impressions,
     compare_defined,
+    compare_periods,
     compare_rows,
     over_all,
     post_stratified,
@@ -24,7 +25,7 @@ from relevanced.metrics import (
     worst_value,
 )
 
-from .tallies import Arm, Spec
+from .tallies import Arm, MergedTallies, Spec
 
 
 @dataclass(frozen=True)
@@ -114,26 +115,33 @@ def metrics_of(spec: Spec, metrics: Sequence[Metric]) -> list[Metric]:
 
 
 def compare_metric(
-    arms: tuple[Arm, Arm], spec: Spec, metric: Metric, design: Design
+    experiment: MergedTallies, variant: str, metric: Metric, design: Design
 ) -> MetricComparison:
-    """Control and variant compared by one metric."""
-    control, treatment = (arm.tallies for arm in arms)
-    counts = control[:, 0], treatment[:, 0]
-    impressions = int(counts[0].sum()), int(counts[1].sum())
-    some = buckets_of(control, spec, metric), buckets_of(treatment, spec, metric)
-    compared = compare_arms(
+    """Control and variant compared by one metric, within periods of constant shares."""
+    spec = experiment.spec
+    names = experiment.control, variant
+    arms = [experiment.arms.get(name) or Arm.empty(len(spec.metrics)) for name in names]
+    control, treatment = (experiment.by_period(name) for name in names)
+    counts = control[..., 0], treatment[..., 0]
+    compared = compare_periods(
         all_lists_buckets(control, spec, metric),
         all_lists_buckets(treatment, spec, metric),
         design,
         metric.direction,
-        impressions=sum(impressions),
+        impressions=balanced_impressions(*(of.sum(axis=-1) for of in counts)),
         lowest=metric.entry.range[0],
     )
+    impressions = int(arms[0].tallies[:, 0].sum()), int(arms[1].tallies[:, 0].sum())
     if worst_value(metric) is None and all(impressions):
         compared = replace(compared, undefined="no worst value")
+    elif all(impressions) and not (counts[0].sum(axis=-1) * counts[1].sum(axis=-1)).any():
+        compared = replace(compared, undefined="no period of constant shares")
+    some = [buckets_of(arm.tallies, spec, metric) for arm in arms]
     return MetricComparison(
         compared,
-        compare_defined(*some, counts, design),
+        compare_defined(
+            buckets_of(control, spec, metric), buckets_of(treatment, spec, metric), counts, design
+        ),
         (int(scored(some[0])), int(scored(some[1]))),
         impressions,
     )

@@ -38,6 +38,8 @@ class Arm:
     """The least hashes of its users, ascending, at most `CAPACITY`: a KMV sketch."""
     strata: dict[str, Integers] = field(default_factory=dict)
     """Segment → tallies, if the experiment is stratified: they sum to `tallies`."""
+    hours: Integers = field(default_factory=lambda: np.zeros(24, np.int64))
+    """Impressions with a unit in each hour of the last day."""
 
     @staticmethod
     def empty(metrics: int) -> "Arm":
@@ -163,9 +165,13 @@ class Experiments:
         ended_ms = tallies.open_day_ms
         if tallies.last_ms and pane_ms >= ended_ms + DAY_MS:
             tallies.ends[ended_ms] = {
-                variant: Arm(arm.tallies.copy(), arm.without_unit, arm.credits.copy())
+                variant: Arm(
+                    arm.tallies.copy(), arm.without_unit, arm.credits.copy(), hours=arm.hours
+                )
                 for variant, arm in tallies.arms.items()
             }
+            for arm in tallies.arms.values():
+                arm.hours = np.zeros(24, np.int64)
             self.ended.add((name, ended_ms))
             while len(tallies.ends) > DAYS_KEPT:
                 first = next(iter(tallies.ends))
@@ -302,12 +308,42 @@ class Tracking:
 
 
 @dataclass(frozen=True)
+class SteadyDays:
+    """Whole UTC days, one after the other, in which the arms had constant shares of the traffic."""
+
+    first_ms: int
+    """Start of its first day."""
+    last_ms: int
+    """Start of its last day."""
+    arms: Mapping[str, Integers]
+    """Variant → what the days added to its tallies."""
+
+
+@dataclass(frozen=True)
 class MergedTallies:
     """One experiment with the arms of all lanes."""
 
     spec: Spec
     control: str
     arms: Mapping[str, Arm]
+    periods: tuple[SteadyDays, ...] | None = None
+    """None where no days are known: all is taken for one period."""
+    mixed: tuple[int, ...] = ()
+    """Starts of the days in which the shares changed: they are in no period."""
+
+    @property
+    def in_periods(self) -> bool:
+        """Whether the shares changed, so that periods are compared."""
+        return bool(self.mixed) or len(self.periods or ()) > 1
+
+    def by_period(self, variant: str) -> Integers:
+        """The tallies of a variant, (periods, buckets, columns)."""
+        arm = self.arms.get(variant) or Arm.empty(len(self.spec.metrics))
+        if self.periods is None:
+            return arm.tallies[None]
+        nothing = np.zeros_like(arm.tallies)
+        parts = [period.arms.get(variant, nothing) for period in self.periods]
+        return np.stack(parts) if parts else nothing[None][:0]
 
     @property
     def impressions(self) -> int:
@@ -356,4 +392,5 @@ def _sum(arms: Sequence[Arm]) -> Arm:
     strata: dict[str, Integers] = {
         segment: np.sum(of_lanes, axis=0) for segment, of_lanes in parts.items()
     }
-    return Arm(tallies, sum(arm.without_unit for arm in arms), credits, users, strata)
+    hours: Integers = np.sum([arm.hours for arm in arms], axis=0)
+    return Arm(tallies, sum(arm.without_unit for arm in arms), credits, users, strata, hours)

@@ -61,7 +61,7 @@ class MetricFinding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     metric: str
     role: Role
     mean: float | None
-    """Over all impressions with a unit; where the metric is undefined they count as its worst
+    """Over all impressions with a unit, or over those of `periods`; where the metric is undefined they count as its worst
     value, which is 0, or the highest one where less is better."""
     scored: int = 0
     """Impressions for which the metric is defined."""
@@ -160,6 +160,17 @@ class DayEffect(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     upper: float | None
 
 
+class SharePeriod(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Days, one after the other, with constant shares of the variants."""
+
+    first_day: str
+    """Its date (UTC)."""
+    last_day: str
+    """Its date, which is in the period."""
+    shares: dict[str, float]
+    """Variant → its share of the impressions with a unit."""
+
+
 class ExcludedVariant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What one arm lost to an exclusion."""
 
@@ -205,6 +216,11 @@ class Finding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Null without interleaved lists."""
     stratify_by: str | None = None
     """Name of the grouping by whose segments variants are compared too."""
+    periods: tuple[SharePeriod, ...] = ()
+    """Empty where the shares of the variants are constant. Else differences are those within these
+    periods, each with the weight of its information, and so are the means beside them."""
+    mixed_days: tuple[str, ...] = ()
+    """Dates (UTC) within which the shares changed: they are in no period."""
     excluded: Excluded | msgspec.UnsetType = msgspec.UNSET
     """Absent where no stretch of time is excluded."""
     by_day: tuple[DayEffect, ...] | msgspec.UnsetType = msgspec.UNSET

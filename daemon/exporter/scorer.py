@@ -348,7 +348,6 @@ def measure_views(measure: Measure, views: Sequence[LaneView], since_ms: int) ->
                     lost_hours=rows.lost_hours,
                     settled_before=None if mark is None else measure.final_before_ms(mark),
                     experiments={},
-                    experiment_days={},
                     queries=None,
                     layouts=None,
                     coverage=None,

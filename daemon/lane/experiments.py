@@ -24,6 +24,7 @@ from relevanced.metrics import (
 )
 
 from ..experiments import (
+    DAY_MS,
     INTERLEAVED,
     MOST_STRATA,
     MOST_VARIANTS,
@@ -277,6 +278,7 @@ def _add_metrics(share: _Share, selected: Integers) -> None:
 def _add_to_arm(share: _Share, variant: str, segments: list[str], by_stratum: Integers) -> None:
     arm = share.tallies.arms[variant]
     arm.tallies += by_stratum.sum(axis=0)
+    arm.hours[share.pane.start_ms % DAY_MS // HOUR_MS] += by_stratum[..., 0].sum()
     highest = int(np.abs(arm.tallies).max())
     if highest >= LARGEST_SUM:
         raise OverflowError(f"a bucket's tally of {highest}: must stay below {LARGEST_SUM}")

@@ -5,7 +5,7 @@ of a metric belongs here.
 from . import experiments, head, row_pages
 from .blocks import MERGED_ENTRIES, Block, combined, encode, merged, replay
 from .commit import ClaimedLane, Commit, confirm, plan_commit
-from .experiments import blobs_of, of_names, read_days
+from .experiments import blobs_of
 from .head import (
     LOGS_FIELD,
     NO_MARKS,
@@ -200,7 +200,6 @@ __all__ = (
     "NO_MARKS",
     "NO_STALL",
     "note_read",
-    "of_names",
     "pack",
     "pack_integers",
     "pack_mark",
@@ -218,7 +217,6 @@ __all__ = (
     "queries_hour_key",
     "QueryHead",
     "QueryStore",
-    "read_days",
     "rebuild",
     "replay",
     "row_pages",

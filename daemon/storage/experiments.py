@@ -7,6 +7,8 @@ experiment:H:day:D    its tallies by variant at the end of the UTC day that star
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
 
 import msgspec
 import numpy as np
@@ -27,6 +29,8 @@ from .keys import (
     unpack_integers,
 )
 
+Stored = TypeVar("Stored")
+
 
 class Tracked(msgspec.Struct, array_like=True, frozen=True):
     """What the lane's head stores of an experiment, or of all undeclared ones (name ""): the digest
@@ -37,12 +41,20 @@ class Tracked(msgspec.Struct, array_like=True, frozen=True):
     since_ms: int | None
 
 
+class _Arm(msgspec.Struct, array_like=True, frozen=True):
+    variant: str
+    without_unit: int
+    tallies: bytes
+    credits: bytes
+    """Empty without interleaved lists."""
+    hours: list[int]
+
+
 class _Header(msgspec.Struct, array_like=True, frozen=True):
     name: str
     digest: str
     last_ms: int
-    variants: list[tuple[str, int, bytes, bytes]]
-    """(variant, impressions without a unit, tallies, credits)"""
+    variants: list[_Arm]
     strata: list[tuple[str, str, bytes]] = []
     """(variant, segment, tallies)"""
     began_ms: int = 0
@@ -54,7 +66,7 @@ class _Day(msgspec.Struct, array_like=True, frozen=True):
     began_ms: int
     """Of the experiment: under its name another one may have begun since."""
     day_ms: int
-    variants: list[tuple[str, int, bytes, bytes]]
+    variants: list[_Arm]
     """As of the header."""
 
 
@@ -114,15 +126,10 @@ def tracked(experiments: Experiments, tracking: Tracking) -> list[Tracked]:
     ]
 
 
-def of_names(blobs: Mapping[str, bytes], names: Iterable[str]) -> dict[str, bytes]:
-    """Return those of the blobs that belong to these experiments."""
+def of_names(blobs: Mapping[str, Stored], names: Iterable[str]) -> dict[str, Stored]:
+    """Return those of the values by key that belong to these experiments."""
     keys = {experiment_key(name) for name in names}
     return {key: data for key, data in blobs.items() if ":".join(key.split(":")[:2]) in keys}
-
-
-def days_of(blobs: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Return those of the blobs that are ended days."""
-    return {key: data for key, data in blobs.items() if DAY_MARK in key}
 
 
 def read(blobs: Mapping[str, bytes | None]) -> dict[str, Tallies]:
@@ -146,12 +153,30 @@ def read(blobs: Mapping[str, bytes | None]) -> dict[str, Tallies]:
     return by_name
 
 
-def read_days(by_name: Mapping[str, Tallies], blobs: Mapping[str, bytes | None]) -> None:
-    """Add to these experiments the days that are among the blobs."""
-    found = [unpack(data, _Day) for key, data in blobs.items() if DAY_MARK in key and data]
-    for day in sorted(found, key=lambda day: day.day_ms):
+@dataclass(frozen=True)
+class EndedDay:
+    """An ended day of an experiment."""
+
+    name: str
+    began_ms: int
+    day_ms: int
+    arms: dict[str, Arm]
+
+
+def ended_days(blobs: Mapping[str, bytes | None]) -> dict[str, EndedDay]:
+    """Return the days that are among the blobs, by key."""
+    found = {key: unpack(data, _Day) for key, data in blobs.items() if DAY_MARK in key and data}
+    return {
+        key: EndedDay(day.name, day.began_ms, day.day_ms, _arms(day.variants))
+        for key, day in found.items()
+    }
+
+
+def add_days(by_name: Mapping[str, Tallies], days: Iterable[EndedDay]) -> None:
+    """Add to these experiments their days."""
+    for day in sorted(days, key=lambda day: day.day_ms):
         if day.name in by_name and by_name[day.name].began_ms == day.began_ms:
-            by_name[day.name].ends[day.day_ms] = _arms(day.variants)
+            by_name[day.name].ends[day.day_ms] = day.arms
 
 
 def _read_users(by_name: Mapping[str, Tallies], users: _Users) -> None:
@@ -208,27 +233,27 @@ def _header(experiments: Experiments, name: str) -> bytes:
     )
 
 
-def _packed(arms: Mapping[str, Arm]) -> list[tuple[str, int, bytes, bytes]]:
+def _packed(arms: Mapping[str, Arm]) -> list[_Arm]:
     return [
-        (
+        _Arm(
             variant,
             arm.without_unit,
             pack_integers(arm.tallies.T),
             pack_integers(arm.credits.T) if arm.credits.any() else b"",
+            arm.hours.tolist(),
         )
         for variant, arm in arms.items()
     ]
 
 
-def _arms(variants: Iterable[tuple[str, int, bytes, bytes]]) -> dict[str, Arm]:
-    return {variant: _arm(without, tallies, c) for variant, without, tallies, c in variants}
-
-
-def _arm(without_unit: int, tallies: bytes, credits: bytes) -> Arm:
-    arm = Arm(_by_bucket(tallies), without_unit)
-    if credits:
-        arm.credits = _by_bucket(credits)
-    return arm
+def _arms(variants: Iterable[_Arm]) -> dict[str, Arm]:
+    found = {}
+    for one in variants:
+        hours = np.array(one.hours, np.int64)
+        arm = found[one.variant] = Arm(_by_bucket(one.tallies), one.without_unit, hours=hours)
+        if one.credits:
+            arm.credits = _by_bucket(one.credits)
+    return found
 
 
 def _by_bucket(packed: bytes) -> Integers:

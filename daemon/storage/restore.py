@@ -182,7 +182,7 @@ def _rebuilt(
     log = [replay(lane, e, _blob(blobs, block_key(e.number))) for e in head.state.blocks]
     _rebuild_rows(lane, blobs, head, stored)
     tallies = stored_experiments.read(blobs)
-    stored_experiments.read_days(tallies, blobs)
+    stored_experiments.add_days(tallies, stored_experiments.ended_days(blobs).values())
     if lane.queries is not None and head.sequence:
         _rebuild_queries(lane, head, blobs)
     if head.sequence:

@@ -46,7 +46,6 @@ from .scores import (
     to_csv,
     to_json,
     to_table,
-    with_days,
 )
 from .selection import Indices, Selection, busiest, busiest_rows, select
 from .snapshot import (
@@ -141,7 +140,6 @@ __all__ = (
     "window_of",
     "WindowRows",
     "WINDOWS",
-    "with_days",
     "with_everything",
     "words_of",
 )

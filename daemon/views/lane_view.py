@@ -308,9 +308,7 @@ class LaneView:
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     """Of the logs that these are offsets of, in clusters that have topic ids."""
     experiments: Mapping[str, Tallies] = field(default_factory=dict)
-    """By name, without days. Tallies are never changed: newer ones replace them."""
-    experiment_days: Mapping[str, bytes] = field(default_factory=dict)
-    """Key → an ended day of an experiment, packed as it is stored."""
+    """By name. Tallies are never changed: newer ones replace them."""
     settled_before: int | None = None
     """Base panes that start before this instant are in the totals, and in `hours`."""
     hours: HourPages = field(default_factory=dict)

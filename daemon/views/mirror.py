@@ -146,8 +146,8 @@ class Mirror:
     experiments: Mapping[str, Tallies] = field(default_factory=dict)
     _blobs: dict[str, bytes] = field(default_factory=dict)
     """The stored bytes of the experiments, by key; without their days."""
-    _days: Mapping[str, bytes] = field(default_factory=dict)
-    """The ended days of experiments, by key, packed as they are stored: few are ever asked for."""
+    _days: Mapping[str, stored_experiments.EndedDay] = field(default_factory=dict)
+    """The ended days of experiments, by key."""
 
     def __post_init__(self) -> None:
         self.rows = RowsMirror(self.lane, self.plan, BY_FEEDBACK)
@@ -198,13 +198,13 @@ class Mirror:
     def _apply_experiments(self, changed: Mapping[str, bytes]) -> None:
         assert self.head is not None
         stored = {entry.name for entry in self.head.state.experiments}
-        days = stored_experiments.days_of(changed)
-        if days:
-            self._days = {**self._days, **days}
-        if len(changed) > len(days):
-            self._blobs |= {key: data for key, data in changed.items() if key not in days}
+        if changed:
             with whole_or_damaged(f"lane {self.lane}, experiments"):
+                days = stored_experiments.ended_days(changed)
+                self._days = {**self._days, **days}
+                self._blobs |= {key: data for key, data in changed.items() if key not in days}
                 self.experiments = stored_experiments.read(self._blobs)
+                stored_experiments.add_days(self.experiments, self._days.values())
         if not self.experiments.keys() <= stored:
             self.experiments = {name: t for name, t in self.experiments.items() if name in stored}
             self._blobs = stored_experiments.of_names(self._blobs, self.experiments)
@@ -247,7 +247,6 @@ class Mirror:
             offsets=self.head.offsets,
             topic_ids=ids_of(self.head.logs),
             experiments=self.experiments,
-            experiment_days=self._days,
             settled_before=self.settled_before,
             hours=dict(self.rows.hours),
             lost_hours=frozenset(self.head.state.lost_hours),

@@ -7,15 +7,12 @@ Rows as CSV that is safe to open.
 
 Names of segments come from events, so anybody may choose them: a spreadsheet would run a text that
 begins like a formula. Such a text gets an apostrophe before it, as in spreadsheets themselves.
-
-An experiment of a lane with its days, which are unpacked only when they are asked for.
 """
 
 import csv
 import io
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Final
 
 import msgspec
@@ -27,11 +24,9 @@ from rich.text import Text
 from relevanced.metrics import Floats
 
 from ..events import timestamp_text
-from ..experiments import Tallies
 from ..lane import FEEDBACK_OUTCOMES, IMPRESSION_OUTCOMES
 from ..plan import COUNT_COLUMNS, Plan
-from ..storage import of_names, read_days, whole_or_damaged
-from .lane_view import Coverage, LaneView
+from .lane_view import Coverage
 from .selection import Selection
 from .snapshot import WHOLE, Segment, Snapshot, WindowRows, estimates
 
@@ -258,13 +253,3 @@ def _notes(scores: Sequence[Score]) -> list[str]:
     if any(score.metric.startswith("RR") for score in scores):
         notes.append(MEAN_OF_RR)
     return notes
-
-
-def with_days(lane: LaneView, experiment: str) -> Tallies:
-    """Return the tallies of an experiment that the lane has, with its ended days. Raises
-    Damaged."""
-    found = lane.experiments[experiment]
-    found = replace(found, ends=dict(found.ends))
-    with whole_or_damaged(f"lane {lane.lane}, days of experiments"):
-        read_days({experiment: found}, of_names(lane.experiment_days, [experiment]))
-    return found

@@ -30,6 +30,7 @@ from relevanced.metrics import (
     one_sided_boundary,
     welch_at_planned_end,
 )
+from tests.bench.changing_shares import print_changing_shares
 from tests.bench.few_buckets import print_few_buckets
 from tests.bench.looks import MAX_MISLEADING, deviates, share_text
 from tests.bench.other_statements import print_other_statements
@@ -227,6 +228,7 @@ PARTS: Final[Mapping[str, Callable[[int, int], bool]]] = {
     "rare": lambda runs, seed: print_rare_outcomes(max(1, runs // 2), seed),
     "few": lambda runs, seed: print_few_buckets(max(1, runs // 2), seed),
     "strata": lambda runs, seed: print_uneven_strata(max(1, runs // 5), seed),
+    "shares": lambda runs, seed: print_changing_shares(max(1, runs // 20), seed),
     "other": print_other_statements,
     "ratios": lambda runs, seed: print_sample_ratios(10 * runs, seed),
 }

@@ -49,7 +49,9 @@ def test_shares_of_defined_lists_are_compared(more: float, rng: np.random.Genera
     arms = [
         UserBuckets.of(values + 0.1 * rng.random(20_000), users) for values in (control, treatment)
     ]
-    found = compare_defined(arms[0], arms[1], (counts, counts), Design(40_000))
+    found = compare_defined(
+        arms[0][None], arms[1][None], (counts[None], counts[None]), Design(40_000)
+    )
     assert found.shares_differ == (more > 0)
     assert found.shares.treatment.value == pytest.approx(0.5 + more, abs=0.02)
     if more:

@@ -4,9 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from relevanced.daemon.experiments import Arm, Experiments, Tracking, effects_by_day
+from relevanced.daemon.experiments import Arm, Tracking, effects_by_day
 from relevanced.daemon.exporter import TAKEN_OVER, Condition, Reading, first_sights
-from relevanced.daemon.storage import blobs_of
 from relevanced.daemon.worker import silence_text
 from tests.arms import arm, dealt_arms, found_of, partly_defined, with_interleaved
 from tests.daemon.experiments.test_by_day import DAYS, ONE_METRIC, random_days, tallies_of
@@ -128,13 +127,8 @@ async def test_variants_carry_the_verdicts_of_experiments(page: Page, story: Rea
 
 async def test_effects_by_day_open_on_request_and_stay_open(page: Page, story: Reading) -> None:
     lane = tallies_of(ONE_METRIC, random_days(4))
-    stored = Experiments(by_name={"ranker-v2": lane}, ended={("ranker-v2", n) for n in lane.ends})
     first, *others = story.views
-    first = replace(
-        first,
-        experiments={"ranker-v2": replace(lane, ends={})},
-        experiment_days=blobs_of(stored),
-    )
+    first = replace(first, experiments={"ranker-v2": lane})
     plan = replace(story.plan, tracking=Tracking({"ranker-v2": ONE_METRIC}, 0, ONE_METRIC))
     found = found_of(dealt_arms())
     tracked = with_clicks(story, plan=plan, views=[first, *others])

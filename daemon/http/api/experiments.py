@@ -37,7 +37,6 @@ from ...experiments import (
 )
 from ...exporter import Reading
 from ...lane import Rows
-from ...views import with_days
 from .parameters import BadRequest, tracked
 
 
@@ -88,7 +87,7 @@ class Bucket(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
 
 class Buckets(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The tallies of one experiment, summed over all lanes. `relevanced.metrics.compare_arms` makes
-    the statements of a report from them."""
+    the statements of a report from them, where the shares of the variants did not change."""
 
     as_of: str | None
     experiment: str
@@ -173,9 +172,9 @@ USERS_UNKNOWN = (
 
 def over_time(reading: Reading, experiment: str, exclude: Sequence[str]) -> OverTime:
     """The effects of an experiment without the stretches `FROM/TO` of whole days. Raises
-    BadRequest and Damaged."""
+    BadRequest."""
     spec, lanes = tracked(reading, experiment)
-    tallies = [with_days(lane, experiment) for lane in lanes]
+    tallies = [lane.experiments[experiment] for lane in lanes]
     stretches = joined_stretches(_whole_days(text) for text in exclude)
     excluded = _excluded_days(spec, tallies, stretches)
     rows = effects_by_day(spec, tallies, reading.plan.metrics, excluded)

@@ -129,7 +129,7 @@ def stored_lane(
         known = [entry.name for entry in head.state.experiments]
         blobs = stored_experiments.of_names(blobs, known)
         experiments = stored_experiments.read(blobs)
-        stored_experiments.read_days(experiments, blobs)
+        stored_experiments.add_days(experiments, stored_experiments.ended_days(blobs).values())
     return StoredLane(
         lane,
         head,

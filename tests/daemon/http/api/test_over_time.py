@@ -5,10 +5,9 @@ from typing import Final
 
 import pytest
 
-from relevanced.daemon.experiments import Experiments, OverTime, Tallies, Tracking, effects_by_day
+from relevanced.daemon.experiments import OverTime, Tallies, Tracking, effects_by_day
 from relevanced.daemon.exporter import Reading
 from relevanced.daemon.http import BadRequest, over_time
-from relevanced.daemon.storage import blobs_of
 from tests.daemon.experiments.test_by_day import (
     DAYS,
     ONE_METRIC,
@@ -21,14 +20,12 @@ FIRST: Final = "2024-10-04"
 
 
 def reading_of(*lanes: Tallies) -> Reading:
-    """A reading of lanes whose days are packed, as they are when they come from the store."""
+    """A reading of lanes."""
     plan = replace(PLAN, tracking=Tracking({"x": replace(ONE_METRIC, name="x")}, 0, ONE_METRIC))
     views = []
     for number, one in enumerate(lanes):
         one.digest = replace(ONE_METRIC, name="x").digest
-        stored = Experiments(by_name={"x": one}, ended={("x", day) for day in one.ends})
-        view = replace(lane_view([]), lane=number, experiment_days=blobs_of(stored))
-        views.append(replace(view, experiments={"x": replace(one, ends={})}))
+        views.append(replace(lane_view([]), lane=number, experiments={"x": one}))
     return shown_of(views, plan)
 
 

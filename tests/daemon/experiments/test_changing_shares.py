@@ -1,0 +1,125 @@
+"""Shares that change: compared is what was shown in the same days, and the report says so."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from relevanced.daemon.experiments import (
+    DAY_MS,
+    Finding,
+    Spec,
+    Tallies,
+    Tracking,
+    divided,
+    effects_by_day,
+    findings,
+    report_table,
+)
+from tests.bench.changing_shares import (
+    FIRST_MS,
+    METRIC,
+    WORLDS,
+    counted,
+    hours_of,
+    hours_until_verdict,
+    spec_of,
+    statements,
+)
+
+RUNS = 15
+IMPRESSIONS = 20_000
+SPEC: Spec = spec_of(WORLDS["halves"], IMPRESSIONS)
+
+
+def tallies(world: str, hours: int = 120, seed: int = 1) -> Tallies:
+    return counted(SPEC, hours_of(WORLDS[world], IMPRESSIONS, 0.0, seed), hours)
+
+
+def found_of(*lanes: Tallies) -> Finding:
+    tracking = Tracking({"x": SPEC}, 0, SPEC)
+    (found,) = findings([{"x": one} for one in lanes], tracking, [METRIC], None, None).experiments
+    return found
+
+
+def periods(lanes: Sequence[Tallies]) -> list[tuple[int, int]]:
+    """(first day, last day) of each, from 0."""
+    found = divided(SPEC, lanes).periods
+    assert found is not None
+    return [((p.first_ms - FIRST_MS) // DAY_MS, (p.last_ms - FIRST_MS) // DAY_MS) for p in found]
+
+
+@pytest.mark.parametrize(
+    "world",
+    ["5 % for 2 days, then halves; an incident at 5 %", "5 % till noon, then halves; a trend"],
+)
+def test_a_ramp_is_no_difference(world: str) -> None:
+    """In a single sum over all days most runs would find one."""
+    print(f"seeds 0 to {RUNS - 1}")
+    made = [hours_of(WORLDS[world], 5 * IMPRESSIONS, 0.0, seed) for seed in range(RUNS)]
+    spec = spec_of(WORLDS[world], 5 * IMPRESSIONS)
+    misled = {
+        pooled: sum(
+            hours_until_verdict(statements(spec, one, pooled=pooled)) < np.inf for one in made
+        )
+        for pooled in (True, False)
+    }
+    print(misled)
+    assert misled[False] <= 1 and misled[True] >= RUNS / 3
+
+
+def test_days_of_constant_shares_are_one_period() -> None:
+    """So that the statements are those of the arms as a whole."""
+    one = tallies("halves, weekends", hours=24 * 14)
+    assert periods([one]) == [(0, 13)]
+    found, whole = found_of(one), found_of(Tallies(one.digest, one.arms))
+    assert (found.periods, found.variants) == ((), whole.variants)
+
+
+def test_a_ramp_begins_a_period_and_the_report_shows_it() -> None:
+    one = tallies("5 % for 2 days, then halves; a trend")
+    assert periods([one]) == [(0, 1), (2, 4)]
+    found = found_of(one)
+    metric = found.variants[1].metrics[0]
+    assert metric.difference is not None and metric.mean is not None
+    assert metric.control_mean is not None
+    assert metric.mean - metric.control_mean == pytest.approx(metric.difference)
+    shares = [period.shares["treatment"] for period in found.periods]
+    assert shares == pytest.approx([0.05, 0.5], abs=0.02)
+    text = report_table(found, None)
+    assert "2024-10-04 – 2024-10-05: control" in text and "2024-10-06 – 2024-10-08: control" in text
+
+
+def test_a_day_in_which_the_shares_changed_is_left_out() -> None:
+    one = tallies("5 % till noon, then halves; a trend")
+    assert periods([one]) == [(0, 1), (3, 4)]
+    found = found_of(one)
+    assert found.mixed_days == ("2024-10-06",)
+    assert "left out, because the shares changed within them: 2024-10-06" in report_table(
+        found, None
+    )
+    rows = effects_by_day(SPEC, [one], [METRIC])
+    assert [row.day_difference is None for row in rows] == [False, False, True, False, False]
+    last = found.variants[1].metrics[0]
+    assert (rows[-1].difference, rows[-1].lower) == (last.difference, last.lower)
+
+
+def test_without_a_period_of_constant_shares_there_is_no_statement() -> None:
+    one = tallies("5 % till noon, then halves; a trend")
+    day = FIRST_MS + 2 * DAY_MS
+    before, arms = one.ends[day - DAY_MS], one.ends[day]
+    for name, arm in arms.items():
+        arm.tallies = arm.tallies - before[name].tallies
+    found = found_of(Tallies(one.digest, arms, day + 1, began_ms=day + 1))
+    metric = found.variants[1].metrics[0]
+    assert (metric.difference, metric.words) == (
+        None,
+        "no statement: no period of constant shares",
+    )
+
+
+def test_lanes_are_divided_as_one(seed: int = 3) -> None:
+    by_hour = hours_of(WORLDS["5 % for 2 days, then halves"], IMPRESSIONS, 0.0, seed)
+    halves = [by_hour * (np.arange(64) % 2 == parity)[:, None] for parity in (0, 1)]
+    lanes = [counted(SPEC, half, 120) for half in halves]
+    assert found_of(*lanes) == found_of(counted(SPEC, by_hour, 120))
