@@ -21,6 +21,7 @@ from .exclusion import (
     nothing_left,
     parse_stretch,
     stretches_text,
+    weights_within,
     within_stretches,
 )
 from .findings import FindingsCache, findings, sample_ratio
@@ -113,5 +114,6 @@ __all__ = (
     "Tracking",
     "USER",
     "USER_PAGES",
+    "weights_within",
     "within_stretches",
 )

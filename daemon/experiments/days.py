@@ -52,7 +52,7 @@ def compare_variant(
 
 def planned_for_two(spec: Spec, control: str, variant: str) -> int:
     """The part of the planned total that two variants get; all of it where a share is unknown."""
-    weights = dict(spec.weights)
+    weights = dict(spec.ramp[-1][1] if spec.ramp else spec.weights)
     if control not in weights or variant not in weights:
         return spec.planned_impressions
     share = (weights[control] + weights[variant]) / math.fsum(weights.values())
@@ -135,6 +135,10 @@ def _by_day(spec: Spec, lanes: Sequence[Tallies]) -> Iterator[tuple[int, MergedT
     """Each known day, and what it added; the first one with all that was before it."""
     last = merge_tallies(spec, _under_spec(spec, lanes))
     first, before = first_known(spec, lanes), _without_days(last)
+    counted = _under_spec(spec, lanes)
+    began_ms = min((of.began_ms for of in counted), default=0)
+    last_ms = max((of.last_ms for of in counted), default=0)
+    changes = [at_ms for at_ms, _ in spec.ramp if began_ms < at_ms <= last_ms]
     for day_ms in known_days(spec, lanes):
         until = _at_end_of(day_ms, spec, lanes, last)
         arms = {
@@ -145,7 +149,9 @@ def _by_day(spec: Spec, lanes: Sequence[Tallies]) -> Iterator[tuple[int, MergedT
             )
             for variant, arm in until.arms.items()
         }
-        is_mixed = day_ms != first and _is_mixed(arms, last.control)
+        is_mixed = day_ms != first and (
+            _is_mixed(arms, last.control) or any(day_ms < at < day_ms + DAY_MS for at in changes)
+        )
         yield day_ms, replace(last, arms=arms, periods=() if is_mixed else None)
         before = until
 
@@ -196,7 +202,8 @@ def _with_day(so_far: MergedTallies, day_ms: int, added: MergedTallies) -> Merge
     *earlier, last = *(so_far.periods or ()), SteadyDays(
         day_ms, day_ms, {variant: arm.tallies for variant, arm in added.arms.items()}
     )
-    if earlier and not _moved(earlier[-1], last):
+    is_declared = any(at_ms == day_ms for at_ms, _ in so_far.spec.ramp)
+    if earlier and not is_declared and not _moved(earlier[-1], last):
         before = earlier.pop()
         both = {variant: before.arms[variant] + last.arms[variant] for variant in last.arms}
         last = SteadyDays(before.first_ms, day_ms, both)

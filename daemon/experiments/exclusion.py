@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from relevanced.metrics import Integers
 
-from .tallies import Arm, Spec, units_of
+from .tallies import Arm, Spec, declare_ramp, units_of
 from .types import Excluded, ExcludedVariant, SampleRatio, mismatched
 
 Stretch: TypeAlias = tuple[int, int]
@@ -91,7 +91,7 @@ def excluded_of(
     losing = sum(variant.impressions > 0 for variant in variants)
     warning = _unequal_warning(spec, srm) if impressions else ""
     return Excluded(
-        stretches=tuple((_instant_text(start), _instant_text(end)) for start, end in stretches),
+        stretches=tuple((instant_text(start), instant_text(end)) for start, end in stretches),
         impressions=impressions,
         variants=variants,
         srm=srm if impressions else None,
@@ -104,15 +104,27 @@ def excluded_of(
     )
 
 
+def weights_within(
+    spec: Spec, stretches: Sequence[Stretch]
+) -> tuple[tuple[str, float], ...] | None:
+    """The planned shares in the stretches; None where there are several."""
+    starts = {spec.shares_since(from_ms) for from_ms, _ in stretches}
+    starts |= {spec.shares_since(to_ms - 1) for _, to_ms in stretches}
+    return spec.weights_since(starts.pop()) if len(starts) == 1 else None
+
+
 def _unequal_warning(spec: Spec, srm: SampleRatio | None) -> str:
     if srm is None:
-        return "whether the arms lost equal shares is not tested: no planned shares are known"
+        return (
+            "whether the arms lost equal shares is not tested: no planned shares are known, or they"
+            " changed then"
+        )
     if not mismatched(srm):
         return ""
     return (
         f"the arms lost unequal shares (ln e = {srm.log_evalue:.1f}): the {units_of(spec.unit)}"
         " left out are not in the planned ratio, so what happened then depends on the variant, and"
-        " leaving it out biases the differences"
+        f" leaving it out biases the differences; {declare_ramp(spec)}"
     )
 
 
@@ -139,12 +151,17 @@ def stretches_text(stretches: Sequence[Stretch]) -> str:
 
 def _date_and_clock(at_ms: int) -> tuple[str, str]:
     """No more precise than the instant is."""
-    day, _, clock = _instant_text(at_ms).rstrip("Z").partition("T")
+    day, _, clock = instant_text(at_ms).rstrip("Z").partition("T")
     seconds = clock.removesuffix(".000")
     return day, seconds.removesuffix(":00") if at_ms % 60_000 == 0 else seconds
 
 
-def _instant_text(at_ms: int) -> str:
+def instant_text(at_ms: int) -> str:
+    """An instant in RFC 3339 and UTC.
+
+    >>> instant_text(1_795_183_200_000)
+    '2026-11-20T14:00:00.000Z'
+    """
     moment = datetime.fromtimestamp(at_ms // 1000, timezone.utc)
     text = moment.replace(tzinfo=None, microsecond=at_ms % 1000 * 1000).isoformat(
         timespec="milliseconds"

@@ -19,6 +19,7 @@ from relevanced.metrics import (
 )
 
 from .days import compare_variant, day_name, divided, planned_for_two, share_periods
+from .exclusion import instant_text
 from .metric_findings import Checks, Compared, metric_findings, warnings_of
 from .strata import Strata, compare_segments, metrics_of
 from .tallies import (
@@ -100,7 +101,8 @@ def _finding(experiment: MergedTallies, metrics: Sequence[Metric], as_of_ms: int
     spec, arms = experiment.spec, experiment.arms
     sketches = {variant: Sketch(arm.users) for variant, arm in arms.items()}
     crossover = 0.0 if spec.unit == IMPRESSION else crossover_count([*sketches.values()]).value
-    srm = sample_ratio(spec, sketches)
+    weights = spec.weights_since(experiment.shares_since_ms)
+    srm = sample_ratio(spec, sketches, weights)
     # The control itself and interleaved lists are compared with nothing.
     treated = [v for v in experiment.arms if v not in (experiment.control, INTERLEAVED)]
     compared = Compared(
@@ -137,6 +139,9 @@ def _finding(experiment: MergedTallies, metrics: Sequence[Metric], as_of_ms: int
         variants=variants,
         interleaving=_interleaving(experiment),
         stratify_by=spec.stratify_by,
+        shares_since=(
+            instant_text(experiment.shares_since_ms) if experiment.shares_since_ms else None
+        ),
         periods=share_periods(experiment),
         mixed_days=tuple(map(day_name, experiment.mixed)),
     )
@@ -188,10 +193,12 @@ def _status(spec: Spec, impressions: int, as_of_ms: int | None) -> str:
     return "running" if impressions else "waiting"
 
 
-def sample_ratio(spec: Spec, sketches: Mapping[str, Sketch]) -> SampleRatio | None:
+def sample_ratio(
+    spec: Spec, sketches: Mapping[str, Sketch], planned: Sequence[tuple[str, float]]
+) -> SampleRatio | None:
     """Test the users' variants against the planned shares; where a declared experiment has none,
     against equal shares. None for undeclared experiments: their plan is not known."""
-    weights = dict(spec.weights) or dict.fromkeys(sketches.keys() - {INTERLEAVED}, 1.0)
+    weights = dict(planned) or dict.fromkeys(sketches.keys() - {INTERLEAVED}, 1.0)
     if not spec.declared or len(weights) < 2:
         return None
     nobody = Sketch(np.zeros(0, np.uint64))

@@ -1,7 +1,5 @@
 """Comparisons by metric as findings: numbers that JSON can represent, and words. Pure."""
 
-import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,7 +19,15 @@ from relevanced.metrics import (
 )
 
 from .strata import MetricComparison, Strata, all_lists_buckets, buckets_of, metrics_of
-from .tallies import CONTROLS, INTERLEAVED, MergedTallies, Role, units_of
+from .tallies import (
+    CONTROLS,
+    INTERLEAVED,
+    MergedTallies,
+    Role,
+    declare_ramp,
+    section_of,
+    units_of,
+)
 from .types import (
     DefinedLists,
     MetricFinding,
@@ -106,8 +112,6 @@ def discovered_among(log_evalues: Mapping[Key, float]) -> dict[Key, bool]:
 
 OUT_OF_SIGHT: Final = 10
 """Beyond this many times the planned traffic an estimate of what is missing is of no use."""
-BARE: Final = re.compile("[A-Za-z0-9_-]+")
-"""Names that TOML takes as keys without quotes."""
 CROSSOVER_SHARE: Final = 0.01
 """Share of users seen in two variants that is tolerated: more of them dilute the differences."""
 
@@ -203,7 +207,7 @@ def warnings_of(experiment: MergedTallies, checks: Checks) -> Iterator[str]:
         yield (
             f"{units} are not assigned to the variants as planned"
             f" (ln e = {checks.srm.log_evalue:.1f}): verdicts are withheld; do not trust any number"
-            " below until the cause is known"
+            f" below until the cause is known; {declare_ramp(spec)}"
         )
     if checks.crossover_users > CROSSOVER_SHARE * checks.users:
         yield (
@@ -219,16 +223,16 @@ def warnings_of(experiment: MergedTallies, checks: Checks) -> Iterator[str]:
     if without_unit:
         share = percent(without_unit, impressions)
         yield f"{share} of the impressions have no {spec.unit} and are left out"
-    unplanned = sorted(set(experiment.arms) - {name for name, _ in spec.weights})
-    if spec.weights and unplanned:
+    planned = {name for name, _ in spec.weights_since(experiment.shares_since_ms)}
+    unplanned = sorted(set(experiment.arms) - planned)
+    if planned and unplanned:
         yield f"variants without a weight: {', '.join(unplanned)}"
 
 
 def _without_control(experiment: MergedTallies) -> str:
     spec = experiment.spec
     others = sorted(set(experiment.arms) - {INTERLEAVED, experiment.control})
-    name = spec.name if BARE.fullmatch(spec.name) else json.dumps(spec.name, ensure_ascii=False)
-    section = f"[experiments.{name}]"
+    section = f"[{section_of(spec)}]"
     if spec.declared:
         return (
             f"no traffic in the control ({experiment.control}): nothing to compare with; if one of"

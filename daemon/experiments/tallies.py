@@ -7,6 +7,7 @@ users: impressions of one user are alike and must not count as independent.
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -87,6 +88,8 @@ class Tallies:
     began_ms: int = 0
     """Start of the first base pane with an impression of it; 0: there is none yet, or it is not
     known."""
+    users_since_ms: int = 0
+    """Users of earlier panes are forgotten: they were assigned by other planned shares."""
 
     @property
     def has_all_days(self) -> bool:
@@ -158,10 +161,18 @@ class Experiments:
         self.dropped.add(name)
         self.dropped_days.update((name, day_ms) for day_ms in days)
 
-    def reach(self, name: str, pane_ms: int) -> None:
+    def reach(self, name: str, pane_ms: int, shares_since_ms: int = 0) -> None:
         """Note that a pane is about to be added to an experiment: if it is the first of its day,
-        the day before has ended. Panes come in order of time."""
+        the day before has ended; if it is the first since the planned shares changed, users are
+        counted anew. Panes come in order of time."""
         tallies = self.by_name[name]
+        if tallies.users_since_ms < shares_since_ms:
+            # A change that is declared late holds from now on.
+            is_late = tallies.last_ms >= shares_since_ms
+            tallies.users_since_ms = pane_ms if is_late else shares_since_ms
+            for arm in tallies.arms.values():
+                arm.users = np.zeros(0, np.uint64)
+            self.user_pages.update((name, page) for page in range(USER_PAGES))
         ended_ms = tallies.open_day_ms
         if tallies.last_ms and pane_ms >= ended_ms + DAY_MS:
             tallies.ends[ended_ms] = {
@@ -223,6 +234,8 @@ class Spec:
     unit: str = USER
     weights: tuple[tuple[str, float], ...] = ()
     """(variant, planned share); none: all variants alike."""
+    ramp: tuple[tuple[int, tuple[tuple[str, float], ...]], ...] = ()
+    """(time in ms, the planned shares from then on), ascending."""
     start_ms: int | None = None
     end_ms: int | None = None
     declared: bool = True
@@ -243,6 +256,14 @@ class Spec:
         canonical = json.dumps(shape, ensure_ascii=False, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()[:DIGEST_DIGITS]
 
+    def shares_since(self, at_ms: int) -> int:
+        """Since when the shares that are planned for an instant are; 0: from the beginning."""
+        return max((since_ms for since_ms, _ in self.ramp if since_ms <= at_ms), default=0)
+
+    def weights_since(self, since_ms: int) -> tuple[tuple[str, float], ...]:
+        """The planned shares that begin then."""
+        return dict(self.ramp).get(since_ms, self.weights)
+
     def role(self, metric: str) -> Role:
         """The role of one of its metrics."""
         if metric == self.metrics[0]:
@@ -261,6 +282,17 @@ class Spec:
         """Whether a base pane that starts then is within the experiment."""
         begun = self.start_ms is None or start_ms >= self.start_ms
         return begun and (self.end_ms is None or start_ms < self.end_ms)
+
+
+def section_of(spec: Spec) -> str:
+    """The section of the configuration that declares an experiment."""
+    bare = re.fullmatch("[A-Za-z0-9_-]+", spec.name)
+    return f"experiments.{spec.name if bare else json.dumps(spec.name, ensure_ascii=False)}"
+
+
+def declare_ramp(spec: Spec) -> str:
+    """What to do about shares that were changed on purpose."""
+    return f"if the shares were changed on purpose, declare when under [{section_of(spec)}.ramp]"
 
 
 @dataclass(frozen=True)
@@ -330,6 +362,8 @@ class MergedTallies:
     """None where no days are known: all is taken for one period."""
     mixed: tuple[int, ...] = ()
     """Starts of the days in which the shares changed: they are in no period."""
+    shares_since_ms: int = 0
+    """Since when the present shares are planned, and users are counted; 0: from the beginning."""
 
     @property
     def in_periods(self) -> bool:
@@ -370,15 +404,19 @@ def merge_tallies(spec: Spec, tallies: Sequence[Tallies]) -> MergedTallies:
     The control of an undeclared experiment is the first of `CONTROLS` that has an arm.
     """
     arms: dict[str, list[Arm]] = {}
-    for of_lane in tallies:
-        if of_lane.digest == spec.digest:
-            for variant, arm in of_lane.arms.items():
-                arms.setdefault(variant, []).append(arm)
+    counted = [of_lane for of_lane in tallies if of_lane.digest == spec.digest]
+    since_ms = spec.shares_since(max((one.users_since_ms for one in counted), default=0))
+    nobody = np.zeros(0, np.uint64)
+    for of_lane in counted:
+        for variant, arm in of_lane.arms.items():
+            is_behind = of_lane.users_since_ms < since_ms
+            arms.setdefault(variant, []).append(replace(arm, users=nobody) if is_behind else arm)
     control = spec.control
     if not spec.declared:
         control = next((name for name in CONTROLS if name in arms), spec.control)
     ordered = sorted(arms, key=lambda variant: (variant != control, variant))
-    return MergedTallies(spec, control, {variant: _sum(arms[variant]) for variant in ordered})
+    summed = {variant: _sum(arms[variant]) for variant in ordered}
+    return MergedTallies(spec, control, summed, shares_since_ms=since_ms)
 
 
 def _sum(arms: Sequence[Arm]) -> Arm:

@@ -61,8 +61,8 @@ class MetricFinding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     metric: str
     role: Role
     mean: float | None
-    """Over all impressions with a unit, or over those of `periods`; where the metric is undefined they count as its worst
-    value, which is 0, or the highest one where less is better."""
+    """Over all impressions with a unit, or over those of `periods`; where the metric is undefined
+    they count as its worst value, which is 0, or the highest one where less is better."""
     scored: int = 0
     """Impressions for which the metric is defined."""
     control_mean: float | None = None
@@ -216,6 +216,9 @@ class Finding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Null without interleaved lists."""
     stratify_by: str | None = None
     """Name of the grouping by whose segments variants are compared too."""
+    shares_since: str | None = None
+    """Since when the present shares are planned: users and their ratio are those since then. Null
+    where they were planned from the beginning."""
     periods: tuple[SharePeriod, ...] = ()
     """Empty where the shares of the variants are constant. Else differences are those within these
     periods, each with the weight of its information, and so are the means beside them."""

@@ -181,7 +181,7 @@ def _has_room(experiments: Experiments, tracking: Tracking, now_ms: int) -> bool
 
 def _settle_experiment(lane: Lane, spec: Spec, pane: _Pane, variants: Mapping[int, str]) -> None:
     tallies = lane.experiments.by_name[spec.name]
-    lane.experiments.reach(spec.name, pane.start_ms)
+    lane.experiments.reach(spec.name, pane.start_ms, spec.shares_since(pane.start_ms))
     lane.experiments.changed.add(spec.name)
     share = _share_of(lane, spec, tallies, pane, variants)
     selected = np.flatnonzero((share.arms >= 0) & (share.units != NO_UNIT))

@@ -23,6 +23,7 @@ from ..experiments import (
     nothing_left,
     render_report,
     sample_ratio,
+    weights_within,
 )
 from ..exporter import (
     IMPRESSIONS,
@@ -309,7 +310,9 @@ def with_excluded(found: Findings, lane: Lane, experiment: str) -> Findings:
     # An arm that lost nothing belongs to the ratio too.
     arms = {variant: Arm.empty(0) for variant in (counted.arms if counted else ())}
     arms |= lane.experiments.left_out.get(experiment, {})
-    srm = sample_ratio(spec, {name: Sketch(arm.users) for name, arm in arms.items()})
+    sketches = {name: Sketch(arm.users) for name, arm in arms.items()}
+    weights = weights_within(spec, tracking.excluded)
+    srm = None if weights is None else sample_ratio(spec, sketches, weights)
     excluded = excluded_of(spec, tracking.excluded, arms, srm)
     kept = {one.experiment: one.impressions for one in found.experiments}
     if excluded.impressions and not kept.get(experiment):

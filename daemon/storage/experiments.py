@@ -59,6 +59,7 @@ class _Header(msgspec.Struct, array_like=True, frozen=True):
     """(variant, segment, tallies)"""
     began_ms: int = 0
     """0 also where the experiment began before days were kept."""
+    users_since_ms: int = 0
 
 
 class _Day(msgspec.Struct, array_like=True, frozen=True):
@@ -143,7 +144,11 @@ def read(blobs: Mapping[str, bytes | None]) -> dict[str, Tallies]:
             for variant, segment, tallies in header.strata:
                 arms[variant].strata[segment] = _by_bucket(tallies)
             by_name[header.name] = Tallies(
-                header.digest, arms, header.last_ms, began_ms=header.began_ms
+                header.digest,
+                arms,
+                header.last_ms,
+                began_ms=header.began_ms,
+                users_since_ms=header.users_since_ms,
             )
     for key, data in own.items():
         if USERS_MARK in key:
@@ -229,6 +234,7 @@ def _header(experiments: Experiments, name: str) -> bytes:
             _packed(tallies.arms),
             strata,
             tallies.began_ms,
+            tallies.users_since_ms,
         )
     )
 

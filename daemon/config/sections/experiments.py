@@ -51,6 +51,30 @@ def instant() -> Kind[int]:
     return Kind("date and time", read, timestamp_text)
 
 
+def ramp() -> Kind[dict[int, dict[str, float]]]:
+    """Planned shares by the time from which on they hold."""
+    shares, at = table("table of variant = share", _WEIGHT), instant()
+
+    def entry(pair: tuple[str, object]) -> tuple[int, dict[str, float]]:
+        key, value = pair
+        try:
+            return at.read(key), shares.read(value)
+        except InvalidValue as invalid:
+            faults = ((f"{key}: {wrong}", rule) for wrong, rule in invalid.faults)
+            raise InvalidValue(*faults) from None
+
+    def read(value: object) -> dict[int, dict[str, float]]:
+        if not isinstance(value, dict):
+            raise InvalidValue((value, "must be a table of time = { variant = share, … }"))
+        return dict(sorted(map(entry, value.items())))
+
+    def write(value: dict[int, dict[str, float]]) -> str:
+        pairs = (f"{quoted(timestamp_text(t))} = {shares.write(of)}" for t, of in value.items())
+        return "{ " + ", ".join(pairs) + " }" if value else "{}"
+
+    return Kind("table of time = { variant = share }", read, write)
+
+
 @dataclass(frozen=True)
 class DeclaredExperiment:
     """One declared experiment."""
@@ -66,6 +90,12 @@ class DeclaredExperiment:
         {},
         table("table of variant = share", _WEIGHT),
         "Share of traffic of each variant. Default: equal shares.",
+    )
+    ramp: dict[int, dict[str, float]] = setting(
+        {},
+        ramp(),
+        "Other shares from a time on, declared before it comes. Best at midnight UTC: a day within "
+        "which shares change is not compared.",
     )
     metrics: tuple[str, ...] = setting(
         [], several(text(), "list of metrics"), "Metrics to compare. Default: all of metrics.names."
@@ -161,6 +191,10 @@ def _variant_faults(key: str, experiment: DeclaredExperiment) -> Iterator[FieldF
         yield f"{key}.weights", experiment.weights, rule
     if len(experiment.weights) > MOST_VARIANTS:
         yield f"{key}.weights", len(experiment.weights), f"must be at most {MOST_VARIANTS} variants"
+    for at_ms, weights in experiment.ramp.items():
+        if experiment.control not in weights or not 2 <= len(weights) <= MOST_VARIANTS:
+            rule = f"must name the control ({experiment.control}) and 1 to {MOST_VARIANTS - 1} more"
+            yield f"{key}.ramp.{timestamp_text(at_ms)}", weights, rule
     if (
         experiment.start_ms is not None
         and experiment.end_ms is not None
@@ -219,6 +253,7 @@ def _spec(
         guardrails=tuple(metrics[metric].name for metric in experiment.guardrails),
         unit=experiment.unit,
         weights=tuple(sorted(experiment.weights.items())),
+        ramp=tuple((at, tuple(sorted(of.items()))) for at, of in experiment.ramp.items()),
         start_ms=experiment.start_ms,
         end_ms=experiment.end_ms,
         declared=declared,

@@ -182,6 +182,7 @@ EXAMPLES: Final[Mapping[str, Any]] = {
     "sha256": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
     "shares": {"control": 0.95, "treatment": 0.05},
     "shares_differ": False,
+    "shares_since": TIME,
     "since": TIME,
     "start": TIME,
     "status": "tested",

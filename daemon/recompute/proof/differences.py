@@ -55,6 +55,9 @@ def users_apart(
     name: str, stored: Tallies | None, proven: Tallies | None
 ) -> tuple[dict[str, int], dict[str, int]]:
     """What is counted → how many hashes of users only the stored, and only the proven arms have."""
+    if stored and proven and stored.users_since_ms != proven.users_since_ms:
+        # A change of shares that was declared late: users were counted from then on.
+        return {}, {}
     of_stored, of_proven = _users(name, stored), _users(name, proven)
     counts = dict[str, int](), dict[str, int]()
     for where in of_stored.keys() | of_proven.keys():

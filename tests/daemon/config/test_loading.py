@@ -198,6 +198,7 @@ planned_impressions = 50_000
 primary = "RR@10"
 guardrails = ["nDCG@10"]
 weights = { control = 3, treatment = 1 }
+ramp = { "2026-11-22T00:00:00Z" = { control = 1, treatment = 1 } }
 start = 2026-11-20T12:00:00Z
 unit = "session"
 """
@@ -211,6 +212,9 @@ def test_an_experiment_is_read_as_written() -> None:
     assert spec.metrics[0] == "RR@10" and len(spec.metrics) == 7
     assert (spec.role("nDCG@10"), spec.role("P@1")) == ("guardrail", "secondary")
     assert (spec.start_ms, spec.end_ms) == (1_795_176_000_000, None)
+    assert spec.shares_since(1_795_305_600_000) == 1_795_305_600_000 > spec.shares_since(1) == 0
+    assert dict(spec.weights_since(0)) == {"control": 3, "treatment": 1}
+    assert dict(spec.weights_since(1_795_305_600_000)) == {"control": 1, "treatment": 1}
     assert of(EXPERIMENT).limits.attributes == ("country", "device", "session")
     assert load(describe(of(EXPERIMENT)), {}, "again").experiments == of(EXPERIMENT).experiments
 
@@ -237,13 +241,14 @@ def test_every_fault_of_an_experiment_is_reported() -> None:
         start = 2026-11-20T12:00:00
         [experiments.c]
         weights = { b = 1, c = 2 }
+        ramp = { "2026-11-22T00:00:00Z" = { b = 1, c = 2 } }
         start = 2026-11-20T12:00:00Z
         end = "2026-11-20T12:00:00Z"
         """)
     assert faults == [
         "experiments.b=1: must be a section: [experiments.b]",
         "experiments.a.kontrol: unknown key: must be one of control, planned_impressions, weights,"
-        " metrics, primary, guardrails, start, end, unit, stratify_by",
+        " ramp, metrics, primary, guardrails, start, end, unit, stratify_by",
         "experiments.a.planned_impressions=0: must be a whole number between 1 and 1000000000000",
         "experiments.a.weights=c=0: must be a number > 0",
         "experiments.a.start=2026-11-20 12:00:00: must be a date and time with zone,"
@@ -254,6 +259,8 @@ def test_every_fault_of_an_experiment_is_reported() -> None:
         "experiments.a.guardrails=RR@10: must be one of the experiment's metrics",
         'experiments.c.weights={"b": 1.0, "c": 2.0}: must name the control (control) and another'
         " variant",
+        'experiments.c.ramp.2026-11-22T00:00:00.000Z={"b": 1.0, "c": 2.0}: must name the control'
+        " (control) and 1 to 9 more",
         "experiments.c.end=2026-11-20T12:00:00.000Z: must be after the start",
     ]
 

@@ -1,6 +1,7 @@
 """Shares that change: compared is what was shown in the same days, and the report says so."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from relevanced.daemon.experiments import (
     findings,
     report_table,
 )
+from relevanced.metrics import user_hashes
 from tests.bench.changing_shares import (
     FIRST_MS,
     METRIC,
@@ -116,6 +118,35 @@ def test_without_a_period_of_constant_shares_there_is_no_statement() -> None:
         None,
         "no statement: no period of constant shares",
     )
+
+
+def test_a_declared_ramp_is_no_mismatch_and_a_wrong_share_after_it_is() -> None:
+    """Lanes that have not reached it count no users."""
+    start_ms = FIRST_MS + 2 * DAY_MS
+    halves = (("control", 1.0), ("treatment", 1.0))
+    spec = replace(
+        SPEC, weights=(("control", 19.0), ("treatment", 1.0)), ramp=((start_ms, halves),)
+    )
+
+    def lane(since_ms: int, control: int, treatment: int) -> Tallies:
+        one = tallies("5 % for 2 days, then halves")
+        for name, users in (("control", control), ("treatment", treatment)):
+            one.arms[name].users = np.sort(
+                user_hashes(f"{since_ms}{name}{n}" for n in range(users))
+            )
+        return replace(one, users_since_ms=since_ms)
+
+    def srm(*lanes: Tallies) -> float:
+        tracking = Tracking({"x": spec}, 0, spec)
+        (found,) = findings(
+            [{"x": one} for one in lanes], tracking, [METRIC], None, None
+        ).experiments
+        assert found.srm is not None
+        return found.srm.log_evalue
+
+    assert srm(lane(start_ms, 500, 500)) < 0 < 6.9 < srm(lane(start_ms, 950, 50))
+    assert srm(lane(0, 950, 50)) < 0 < 6.9 < srm(lane(0, 500, 500))
+    assert srm(lane(0, 950, 50), lane(start_ms, 500, 500)) < 0
 
 
 def test_lanes_are_divided_as_one(seed: int = 3) -> None:

@@ -1,6 +1,7 @@
 """Stretches of time that are left out: what FROM/TO means, and which instants it holds."""
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from relevanced.daemon.experiments import (
     joined_stretches,
     parse_stretch,
     stretches_text,
+    weights_within,
     within_stretches,
 )
 from tests.arms import SPEC, arm
@@ -53,6 +55,14 @@ def test_texts_are_as_precise_as_the_instants() -> None:
     assert stretches_text([(0, 1_500), (60_000, 61_000)]) == (
         "1970-01-01 00:00 – 00:00:01.500 UTC, 1970-01-01 00:01 – 00:01:01 UTC"
     )
+
+
+def test_what_an_exclusion_lost_is_held_against_the_shares_of_its_time() -> None:
+    ramp = ((100, (("control", 1.0), ("treatment", 1.0))),)
+    spec = replace(SPEC, weights=(("control", 19.0), ("treatment", 1.0)), ramp=ramp)
+    assert weights_within(spec, [(0, 50), (60, 100)]) == spec.weights
+    assert weights_within(spec, [(100, 101)]) == ramp[0][1]
+    assert weights_within(spec, [(99, 101)]) is None
 
 
 def test_unequal_losses_are_warned_of_and_equal_ones_are_not() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from relevanced.daemon.events import Impression
 from relevanced.daemon.experiments import Spec, Tallies, Tracking, tallies as tallies_module
+from relevanced.daemon.lane import Lane
 from relevanced.daemon.plan import Plan
 from relevanced.daemon.storage import (
     ClaimedLane,
@@ -167,6 +168,27 @@ def test_days_of_an_experiment_that_began_anew_are_gone() -> None:
     assert days[1] == {"a": {first_ms + 3 * DAY_MS: 1}}
     kept = [key for key in store.blobs if ":day:" in key]
     assert kept == [experiment_day_key("a", first_ms + 3 * DAY_MS)]
+
+
+def users_of(lane: Lane) -> int:
+    return sum(len(arm.users) for arm in lane.experiments.by_name["a"].arms.values())
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_users_are_counted_anew_when_the_planned_shares_change(is_late: bool) -> None:
+    """Tallies go on. A change that is declared late holds from then on."""
+    changed = spec("a", ramp=((START_MS + 2 * BASE_MS, (("control", 1.0), ("treatment", 1.0))),))
+    store = MemoryLane()
+    owned = claimed(store, plan=plan_of(spec("a") if is_late else changed))
+    commit(store, owned, searched(1, 0), searched(2, 1), searched(3, 2 * BASE_MS))
+    commit(store, owned, passing(2 * SETTLE_MS))
+    assert users_of(owned.lane) == (3 if is_late else 1)
+    owned = claimed(store, "t2", plan=plan_of(changed))
+    commit(store, owned, searched(4, 3 * SETTLE_MS))
+    commit(store, owned, passing(6 * SETTLE_MS))
+    back = claimed(store, "t3", plan=plan_of(changed)).lane
+    assert users_of(owned.lane) == users_of(back) == (1 if is_late else 2)
+    assert impressions(owned) == {"a": 4}
 
 
 def test_a_reader_drops_what_the_writer_has_dropped() -> None:
