@@ -166,6 +166,51 @@ def users_sample_ratio_log_evalue(
     return log_evalue - math.log((level + 1) * (level + 2))
 
 
+def strata_sample_ratio_log_evalues(
+    arms: Sequence[Sketch],
+    strata: Sequence[Sequence[Hashes]],
+    weights: Sequence[float],
+) -> list[float]:
+    """`users_sample_ratio_log_evalue` of the users of each stratum, such as a segment: what is as
+    planned in all may be so in no segment.
+
+    `strata` holds for each stratum the hashes of the users of each arm, ascending, each user in the
+    stratum where it was first seen; a user of several is in none. All are martingales in the order
+    of first impressions, and so is their average.
+
+    >>> arms = [Sketch.of(np.arange(400, dtype=np.uint64) * 9 + n) for n in range(2)]
+    >>> parts = [[arms[0].hashes[:300], arms[1].hashes[300:]]]
+    >>> parts += [[arms[0].hashes[300:], arms[1].hashes[:300]]]
+    >>> [round(one) for one in strata_sample_ratio_log_evalues(arms, parts, [1, 1])]
+    [47, 47]
+    """
+    level = ALL_HASHES.bit_length() - _common_limit(arms).bit_length()
+    limit = ALL_HASHES >> level
+    below = [[_below(Sketch(hashes), limit) for hashes in stratum] for stratum in strata]
+    everybody = [hashes for stratum in below for hashes in stratum]
+    users, seen = np.unique(np.concatenate(everybody), return_counts=True)
+    shared = users[seen > 1]
+    cost = math.log((level + 1) * (level + 2))
+    return [
+        sample_ratio_log_evalue([int((~np.isin(h, shared)).sum()) for h in stratum], weights) - cost
+        for stratum in below
+    ]
+
+
+def averaged_log_evalue(whole: float, strata: Sequence[float], most: int) -> float:
+    """ln of the average of the e-value of all users and of the average over `most` strata, of which
+    those that have none yet count as 1.
+
+    >>> round(averaged_log_evalue(-2.0, [10.0], 17), 3)
+    6.474
+    """
+    parts = [math.log(0.5) + whole]
+    parts += [math.log(0.5 / most) + one for one in strata]
+    parts += [math.log(0.5 / most)] * (most - len(strata))
+    highest = max(parts)
+    return highest + math.log(math.fsum(math.exp(part - highest) for part in parts))
+
+
 def _common_limit(arms: Sequence[Sketch]) -> int:
     return min((arm.limit for arm in arms), default=ALL_HASHES)
 

@@ -41,6 +41,8 @@ class Arm:
     """(bucket, column) → sum"""
     without_unit: int = 0
     users: set[int] = field(default_factory=set)
+    homes: dict[int, str] = field(default_factory=dict)
+    """User → the segment where it was first seen"""
     credits: Counter[tuple[int, int]] = field(default_factory=Counter)
     """(bucket, credit) → number of interleaved lists"""
     strata: dict[str, Counter[tuple[int, str]]] = field(default_factory=dict)
@@ -176,17 +178,22 @@ def count_strata(
     for segment in busiest(Counter(one.segments[grouping] for one, _ in counted)):
         if segment != "other" and len(segments) < MAX_STRATA:
             segments.add(segment)
+    firsts: dict[tuple[str, int], set[str]] = {}
     for one, variant in counted:
         segment = one.segments[grouping]
         stratum = segment if segment in segments else "other"
+        firsts.setdefault((variant, hash_of(unit_of(one, unit))), set()).add(stratum)
         cells = experiment.arms[variant].strata.setdefault(stratum, Counter())
-        add_cells(cells, one, bucket_of(unit_of(one, unit)))
+        add_cells(cells, one, hash_of(unit_of(one, unit)) % 64)
+    for (variant, user), of_pane in firsts.items():
+        first = min(of_pane - {"other"}, default="other")
+        experiment.arms[variant].homes.setdefault(user, first)
 
 
-def bucket_of(unit: str | None) -> int:
+def hash_of(unit: str | None) -> int:
     assert unit is not None
     digest = blake2b(unit.encode(), digest_size=8, person=b"relevanced users").digest()
-    return int.from_bytes(digest, "little") % 64
+    return int.from_bytes(digest, "little")
 
 
 def add_cells(cells: Counter[tuple[int, str]], one: Settled, bucket: int) -> None:
@@ -207,8 +214,7 @@ def add(arm: Arm, one: Settled, unit: str | None, variant: str, controls: Collec
     if unit is None:
         arm.without_unit += 1
         return
-    digest = blake2b(unit.encode(), digest_size=8, person=b"relevanced users").digest()
-    hashed = int.from_bytes(digest, "little")
+    hashed = hash_of(unit)
     arm.users.add(hashed)
     if variant == "interleaved" and one.teams:
         signs = [0 if t is None else -1 if t in controls else 1 for t in one.teams]

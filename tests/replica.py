@@ -17,7 +17,13 @@ from tests.oracle_queries import Dated, Rule
 Row = dict[str, int]
 Cells = dict[tuple[int, str], int]
 OracleArm = tuple[
-    Cells, int, list[int], dict[tuple[int, int], int], dict[str, Cells], dict[int, int]
+    Cells,
+    int,
+    list[int],
+    dict[tuple[int, int], int],
+    dict[str, Cells],
+    dict[int, int],
+    dict[int, str],
 ]
 OracleArms = dict[str, dict[str, OracleArm]]
 OracleDay = dict[str, tuple[int, int, dict[tuple[int, int], int]]]
@@ -193,7 +199,7 @@ def open_of(lane: Lane) -> dict[tuple[str, int], tuple[tuple[str | None, ...], t
 
 def arms_of(lane: Lane) -> OracleArms:
     """Experiment → variant → (cells, impressions without a unit, sketch, credits, strata,
-    hours)."""
+    hours, first segments of users)."""
     columns = ["impressions", *columns_of(lane.plan)[len(COUNT_COLUMNS) :]]
 
     def cells(tallies: Rows) -> Cells:
@@ -211,6 +217,7 @@ def arms_of(lane: Lane) -> OracleArms:
                 credits_of(arm.credits),
                 {segment: cells(part) for segment, part in arm.strata.items()},
                 {hour: count for hour, count in enumerate(arm.hours.tolist()) if count},
+                {user: segment for segment, of in arm.homes.items() for user in of.tolist()},
             )
             for variant, arm in tallies.arms.items()
         }
@@ -280,6 +287,7 @@ def expected_arms(
                 arm.credits,
                 {s: {c: n for c, n in cells.items() if n} for s, cells in arm.strata.items()},
                 dict(arm.hours),
+                arm.homes,
             )
             for variant, arm in experiment.arms.items()
         }

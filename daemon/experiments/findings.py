@@ -12,8 +12,10 @@ from relevanced.metrics import (
     Sketch,
     UserBuckets,
     always_valid_p,
+    averaged_log_evalue,
     crossover_count,
     preference,
+    strata_sample_ratio_log_evalues,
     user_count,
     users_sample_ratio_log_evalue,
 )
@@ -25,6 +27,7 @@ from .strata import Strata, compare_segments, metrics_of
 from .tallies import (
     IMPRESSION,
     INTERLEAVED,
+    MOST_STRATA,
     Arm,
     MergedTallies,
     Spec,
@@ -102,7 +105,7 @@ def _finding(experiment: MergedTallies, metrics: Sequence[Metric], as_of_ms: int
     sketches = {variant: Sketch(arm.users) for variant, arm in arms.items()}
     crossover = 0.0 if spec.unit == IMPRESSION else crossover_count([*sketches.values()]).value
     weights = spec.weights_since(experiment.shares_since_ms)
-    srm = sample_ratio(spec, sketches, weights)
+    srm = sample_ratio(spec, arms, weights)
     # The control itself and interleaved lists are compared with nothing.
     treated = [v for v in experiment.arms if v not in (experiment.control, INTERLEAVED)]
     compared = Compared(
@@ -194,14 +197,23 @@ def _status(spec: Spec, impressions: int, as_of_ms: int | None) -> str:
 
 
 def sample_ratio(
-    spec: Spec, sketches: Mapping[str, Sketch], planned: Sequence[tuple[str, float]]
+    spec: Spec, arms: Mapping[str, Arm], planned: Sequence[tuple[str, float]]
 ) -> SampleRatio | None:
-    """Test the users' variants against the planned shares; where a declared experiment has none,
-    against equal shares. None for undeclared experiments: their plan is not known."""
-    weights = dict(planned) or dict.fromkeys(sketches.keys() - {INTERLEAVED}, 1.0)
+    """Test the users' variants against the planned shares, also within segments; where a declared
+    experiment has none, against equal shares. None for undeclared experiments: their plan is not
+    known."""
+    weights = dict(planned) or dict.fromkeys(arms.keys() - {INTERLEAVED}, 1.0)
     if not spec.declared or len(weights) < 2:
         return None
-    nobody = Sketch(np.zeros(0, np.uint64))
-    arms = [sketches.get(variant, nobody) for variant in weights]
-    log_evalue = users_sample_ratio_log_evalue(arms, list(weights.values()))
-    return SampleRatio(log_evalue, always_valid_p(log_evalue))
+    compared = [arms.get(variant) or Arm.empty(0) for variant in weights]
+    sketches, shares = [Sketch(arm.users) for arm in compared], list(weights.values())
+    log_evalue, highest = users_sample_ratio_log_evalue(sketches, shares), None
+    segments = sorted({segment for arm in compared for segment in arm.homes})
+    if segments:
+        nobody = np.zeros(0, np.uint64)
+        homes = [[arm.homes.get(segment, nobody) for arm in compared] for segment in segments]
+        within = strata_sample_ratio_log_evalues(sketches, homes, shares)
+        if max(within) > log_evalue:
+            highest = segments[within.index(max(within))]
+        log_evalue = averaged_log_evalue(log_evalue, within, max(MOST_STRATA + 1, len(segments)))
+    return SampleRatio(log_evalue, always_valid_p(log_evalue), highest)

@@ -204,8 +204,9 @@ def warnings_of(experiment: MergedTallies, checks: Checks) -> Iterator[str]:
     if experiment.without_control:
         yield _without_control(experiment)
     if checks.srm is not None and mismatched(checks.srm):
+        within = f" within {spec.stratify_by}={checks.srm.segment}" if checks.srm.segment else ""
         yield (
-            f"{units} are not assigned to the variants as planned"
+            f"{units} are not assigned to the variants as planned{within}"
             f" (ln e = {checks.srm.log_evalue:.1f}): verdicts are withheld; do not trust any number"
             f" below until the cause is known; {declare_ramp(spec)}"
         )
@@ -258,13 +259,31 @@ def metric_findings(
         experiment.without_unit(variant),
     )
     return tuple(
-        msgspec.structs.replace(
-            _finding(name, spec.role(name), comparison, setting),
-            discovery=compared.discovered[variant, name],
-            stratified=stratified_finding(compared, variant, name),
+        _of_another_mix(
+            msgspec.structs.replace(
+                _finding(name, spec.role(name), comparison, setting),
+                discovery=compared.discovered[variant, name],
+                stratified=stratified_finding(compared, variant, name),
+            ),
+            spec.stratify_by,
         )
         for name, comparison in compared.variants[variant].items()
     )
+
+
+def _of_another_mix(metric: MetricFinding, stratify_by: str | None) -> MetricFinding:
+    """The finding without a verdict where the interval under a common mix of segments excludes the
+    difference: that is of the segments that the arms got."""
+    common, change = metric.stratified, metric.difference
+    if metric.verdict == "undecided" or common is None or change is None:
+        return metric
+    if common.lower is None or common.upper is None or common.lower <= change <= common.upper:
+        return metric
+    words = (
+        f"withheld: the variants got other mixes of {stratify_by}; with the same mix the"
+        f" difference is within [{common.lower:+.4f}, {common.upper:+.4f}]"
+    )
+    return msgspec.structs.replace(metric, verdict="undecided", discovery=False, words=words)
 
 
 def _means(

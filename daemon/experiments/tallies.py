@@ -37,6 +37,9 @@ class Arm:
     """(buckets, 3): count, sum and squares of the credits of interleaved lists."""
     users: Hashes = field(default_factory=lambda: np.zeros(0, np.uint64))
     """The least hashes of its users, ascending, at most `CAPACITY`: a KMV sketch."""
+    homes: dict[str, Hashes] = field(default_factory=dict)
+    """Segment → those of the users who were first seen in it, ascending, if it is stratified: they
+    make up `users`."""
     strata: dict[str, Integers] = field(default_factory=dict)
     """Segment → tallies, if the experiment is stratified: they sum to `tallies`."""
     hours: Integers = field(default_factory=lambda: np.zeros(24, np.int64))
@@ -52,10 +55,13 @@ class Arm:
         """All settled impressions, with and without a unit."""
         return int(self.tallies[:, 0].sum()) + self.without_unit
 
-    def add_users(self, hashes: Hashes) -> set[int]:
-        """Add users by hash, ascending and each once; return the user pages that changed."""
+    def add_users(self, hashes: Hashes, segments: Sequence[str] = ()) -> set[int]:
+        """Add users by hash, ascending and each once, with the segment of each if the experiment is
+        stratified; return the user pages that changed."""
+        homes = np.array(segments, object)
         if len(self.users) >= CAPACITY:
-            hashes = hashes[hashes < self.users[-1]]
+            kept = hashes < self.users[-1]
+            hashes, homes = hashes[kept], homes[kept[: len(homes)]]
         indices = np.searchsorted(self.users, hashes)
         seen = np.zeros(len(hashes), np.bool_)
         inside = indices < len(self.users)
@@ -64,12 +70,18 @@ class Arm:
         if not len(new):
             return set()
         self.users = np.insert(self.users, indices[~seen], new)[:CAPACITY]
+        homes = homes[~seen[: len(homes)]]
+        for segment in sorted(set(homes)):
+            before = self.homes.get(segment, np.zeros(0, np.uint64))
+            self.homes[segment] = np.union1d(before, new[homes == segment])
+        if len(self.users) >= CAPACITY:
+            self.homes = {s: of[of <= self.users[-1]] for s, of in self.homes.items()}
         return set((new & np.uint64(USER_PAGES - 1)).tolist())
 
-    def user_page(self, page: int) -> Hashes:
-        """The users of one stored part."""
-        selected: Hashes = self.users[self.users & np.uint64(USER_PAGES - 1) == page]
-        return selected
+    def user_page(self, page: int) -> dict[str, Hashes]:
+        """The users of one stored part by segment; those without segments by ""."""
+        parts = self.homes or {"": self.users}
+        return {s: of[of & np.uint64(USER_PAGES - 1) == page] for s, of in parts.items()}
 
 
 @dataclass
@@ -171,7 +183,7 @@ class Experiments:
             is_late = tallies.last_ms >= shares_since_ms
             tallies.users_since_ms = pane_ms if is_late else shares_since_ms
             for arm in tallies.arms.values():
-                arm.users = np.zeros(0, np.uint64)
+                arm.users, arm.homes = np.zeros(0, np.uint64), {}
             self.user_pages.update((name, page) for page in range(USER_PAGES))
         ended_ms = tallies.open_day_ms
         if tallies.last_ms and pane_ms >= ended_ms + DAY_MS:
@@ -410,7 +422,8 @@ def merge_tallies(spec: Spec, tallies: Sequence[Tallies]) -> MergedTallies:
     for of_lane in counted:
         for variant, arm in of_lane.arms.items():
             is_behind = of_lane.users_since_ms < since_ms
-            arms.setdefault(variant, []).append(replace(arm, users=nobody) if is_behind else arm)
+            arm = replace(arm, users=nobody, homes={}) if is_behind else arm
+            arms.setdefault(variant, []).append(arm)
     control = spec.control
     if not spec.declared:
         control = next((name for name in CONTROLS if name in arms), spec.control)
@@ -424,11 +437,15 @@ def _sum(arms: Sequence[Arm]) -> Arm:
     users = merged([Sketch(arm.users) for arm in arms]).hashes
     credits: Integers = np.sum([arm.credits for arm in arms], axis=0)
     parts: dict[str, list[Integers]] = {}
+    homes: dict[str, Hashes] = {}
     for arm in arms:
         for segment, part in arm.strata.items():
             parts.setdefault(segment, []).append(part)
+        for segment, of_lane in arm.homes.items():
+            homes[segment] = np.union1d(homes.get(segment, of_lane), of_lane)
     strata: dict[str, Integers] = {
         segment: np.sum(of_lanes, axis=0) for segment, of_lanes in parts.items()
     }
     hours: Integers = np.sum([arm.hours for arm in arms], axis=0)
-    return Arm(tallies, sum(arm.without_unit for arm in arms), credits, users, strata, hours)
+    without_unit = sum(arm.without_unit for arm in arms)
+    return Arm(tallies, without_unit, credits, users, homes, strata, hours)

@@ -131,7 +131,11 @@ class SampleRatio(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The test whether users were assigned to the variants as planned."""
 
     log_evalue: float
+    """Natural logarithm of the evidence against the planned shares: with segments, that of the
+    average of the e-values of all units and of those within segments."""
     p_value: float
+    segment: str | None = None
+    """The segment with the most evidence, if that is more than there is in all."""
 
 
 class DayEffect(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -185,14 +185,20 @@ def _settle_experiment(lane: Lane, spec: Spec, pane: _Pane, variants: Mapping[in
     lane.experiments.changed.add(spec.name)
     share = _share_of(lane, spec, tallies, pane, variants)
     selected = np.flatnonzero((share.arms >= 0) & (share.units != NO_UNIT))
-    _add_metrics(share, selected)
+    segments, strata = _strata(share, selected)
+    _add_metrics(share, selected, segments, strata)
     if INTERLEAVED in share.variants:
         _add_credits(share, selected[share.arms[selected] == share.variants.index(INTERLEAVED)])
     for index, variant in enumerate(share.variants):
         arm, inside = tallies.arms[variant], share.arms == index
         arm.without_unit += int(np.count_nonzero(inside & (share.units == NO_UNIT)))
-        users = distinct(share.units[inside & (share.units != NO_UNIT)].view(np.uint64))
-        changed = arm.add_users(users)
+        of_arm = share.arms[selected] == index
+        units, strata_of = share.units[selected][of_arm].view(np.uint64), strata[of_arm]
+        # Of the segments of a user in this pane the first by name, whatever the order of events.
+        order = np.lexsort((strata_of, units))
+        users, firsts = np.unique(units[order], return_index=True)
+        homes = [segments[n] for n in strata_of[order][firsts].tolist()]
+        changed = arm.add_users(users, homes if spec.stratify_by else ())
         lane.experiments.user_pages.update((spec.name, page) for page in changed)
 
 
@@ -251,14 +257,13 @@ def columns_of(spec: Spec, plan: Plan) -> list[int]:
     return [first + offset for first in firsts for offset in range(3)]
 
 
-def _add_metrics(share: _Share, selected: Integers) -> None:
+def _add_metrics(share: _Share, selected: Integers, segments: list[str], strata: Integers) -> None:
     """Add the metrics of the selected impressions to their arms. Equal states are scored and added
     once."""
     if not len(selected):
         return
     lane, pane = share.lane, share.pane
     buckets = bucket_indices(share.units[selected].view(np.uint64))
-    segments, strata = _strata(share, selected)
     cells = (share.arms[selected] * len(segments) + strata) * BUCKETS + buckets
     rows, columns = lane.states.rows(), [0, *columns_of(share.spec, lane.plan)]
     keys, counts = np.unique(cells * len(rows) + pane.states[selected], return_counts=True)

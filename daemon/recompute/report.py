@@ -9,8 +9,6 @@ import msgspec
 from rich.table import Table
 from rich.text import Text
 
-from relevanced.metrics import Sketch
-
 from ..changes import text
 from ..events import timestamp_text
 from ..experiments import (
@@ -310,9 +308,8 @@ def with_excluded(found: Findings, lane: Lane, experiment: str) -> Findings:
     # An arm that lost nothing belongs to the ratio too.
     arms = {variant: Arm.empty(0) for variant in (counted.arms if counted else ())}
     arms |= lane.experiments.left_out.get(experiment, {})
-    sketches = {name: Sketch(arm.users) for name, arm in arms.items()}
     weights = weights_within(spec, tracking.excluded)
-    srm = None if weights is None else sample_ratio(spec, sketches, weights)
+    srm = None if weights is None else sample_ratio(spec, arms, weights)
     excluded = excluded_of(spec, tracking.excluded, arms, srm)
     kept = {one.experiment: one.impressions for one in found.experiments}
     if excluded.impressions and not kept.get(experiment):

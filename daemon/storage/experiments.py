@@ -73,7 +73,9 @@ class _Day(msgspec.Struct, array_like=True, frozen=True):
 
 class _Users(msgspec.Struct, array_like=True, frozen=True):
     name: str
-    variants: list[tuple[str, bytes]]
+    parts: list[tuple[str, str, bytes]]
+    """(variant, segment in which they were first seen, hashes); the segment is empty if the
+    experiment is not stratified."""
 
 
 def blobs_of(experiments: Experiments) -> dict[str, bytes]:
@@ -82,9 +84,11 @@ def blobs_of(experiments: Experiments) -> dict[str, bytes]:
         experiment_key(name): _header(experiments, name) for name in sorted(experiments.changed)
     }
     for name, page in sorted(experiments.user_pages):
-        arms = experiments.by_name[name].arms
-        parts = [(variant, arm.user_page(page)) for variant, arm in arms.items()]
-        users = [(variant, pack_integers(p.view(np.int64))) for variant, p in parts]
+        users = [
+            (variant, segment, pack_integers(part.view(np.int64)))
+            for variant, arm in experiments.by_name[name].arms.items()
+            for segment, part in arm.user_page(page).items()
+        ]
         blobs[experiment_users_key(name, page)] = pack(_Users(name, users))
     for name, day_ms in sorted(experiments.ended):
         tallies = experiments.by_name[name]
@@ -155,6 +159,8 @@ def read(blobs: Mapping[str, bytes | None]) -> dict[str, Tallies]:
             _read_users(by_name, unpack(data, _Users))
     for arm in (arm for tallies in by_name.values() for arm in tallies.arms.values()):
         arm.users = distinct(arm.users)[:CAPACITY]
+        last = arm.users[-1:]
+        arm.homes = {s: of[of <= last] for s, of in sorted(arm.homes.items()) if len(of)}
     return by_name
 
 
@@ -187,11 +193,13 @@ def add_days(by_name: Mapping[str, Tallies], days: Iterable[EndedDay]) -> None:
 def _read_users(by_name: Mapping[str, Tallies], users: _Users) -> None:
     if users.name not in by_name:
         return
-    for variant, packed in users.variants:
+    for variant, segment, packed in users.parts:
         arm = by_name[users.name].arms.get(variant)
         if arm is not None:
             hashes = unpack_integers(packed).view(np.uint64)
             arm.users = np.concatenate((arm.users, hashes))
+            if segment:
+                arm.homes[segment] = np.union1d(arm.homes.get(segment, hashes), hashes)
 
 
 def adopt(

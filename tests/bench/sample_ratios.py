@@ -1,11 +1,13 @@
 """Sample ratios: false alarms of fair assignments, and how soon alarms find unfair ones."""
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from relevanced.metrics import ALARM_LOG_EVALUE, sample_ratio_log_evalue
+from relevanced.daemon.experiments import MOST_STRATA
+from relevanced.metrics import ALARM_LOG_EVALUE, averaged_log_evalue, sample_ratio_log_evalue
 from tests.bench.looks import kept
 
 MAX_FALSE_ALARMS: Final = 0.001
@@ -63,6 +65,40 @@ def users_until_alarm(
     return found
 
 
+def users_until_alarm_within(
+    shares: Sequence[float], users: int, runs: int, seed: int
+) -> NDArray[np.float64]:
+    """(runs,) users at the first alarm, of 100 looks, if those of equal segments were assigned to
+    the first arm with these probabilities in place of a half."""
+    random, found = np.random.default_rng(seed), np.full(runs, np.inf)
+    totals = np.geomspace(20, users / len(shares), 100).astype(np.int64)
+    steps = np.diff(totals, prepend=0)
+    for run in range(runs):
+        first = np.stack([random.binomial(steps, share) for share in shares]).cumsum(axis=1)
+        for look, total in enumerate(totals.tolist()):
+            counts = [[count, total - count] for count in first[:, look].tolist()]
+            whole = sample_ratio_log_evalue(np.sum(counts, axis=0).tolist(), [1.0, 1.0])
+            within = [sample_ratio_log_evalue(one, [1.0, 1.0]) for one in counts]
+            if averaged_log_evalue(whole, within, MOST_STRATA + 1) >= ALARM_LOG_EVALUE:
+                found[run] = total * len(shares)
+                break
+    return found
+
+
+def print_within_segments(runs: int, seed: int) -> bool:
+    """Print the same within segments; returns whether false alarms are as rare as they must be."""
+    fair = users_until_alarm_within([0.5] * 4, 20_000, runs, seed) < np.inf
+    holds = kept("four segments, fair: false alarm", fair.tolist(), MAX_FALSE_ALARMS, digits=3)
+    for shares in ((0.3, 0.7), (0.45, 0.55)):
+        found = users_until_alarm_within(shares, 100_000, max(20, runs // 50), seed)
+        half, most = (np.quantile(found, part, method="lower") for part in (0.5, 0.9))
+        print(
+            f"  {shares[0]:.0%} and {shares[1]:.0%} in two segments: alarm after {half:,.0f} users"
+            f" in half of the runs, {most:,.0f} in nine tenths"
+        )
+    return holds
+
+
 def print_sample_ratios(runs: int, seed: int, users: int = 100_000) -> bool:
     """Print the alarms; returns whether false ones are as rare, and gross ones as sure, as they
     must be."""
@@ -83,4 +119,5 @@ def print_sample_ratios(runs: int, seed: int, users: int = 100_000) -> bool:
         evidence = sample_ratio_log_evalue(counts, [1.0, 1.0])
         print(f"  {counts[0]} : {counts[1]} users: ln e = {evidence:.1f}")
         holds.append(evidence >= ALARM_LOG_EVALUE)
+    holds.append(print_within_segments(max(100, runs // 10), seed))
     return all(holds)

@@ -69,7 +69,11 @@ def users_apart(
 
 def _users(name: str, tallies: Tallies | None) -> Mapping[str, set[int]]:
     arms = {} if tallies is None else tallies.arms
-    return {f"{name}, {variant}": _hashes(arm.users) for variant, arm in arms.items()}
+    return {
+        f"{name}, {variant}{segment and f', first seen in {segment}'}": _hashes(users)
+        for variant, arm in arms.items()
+        for segment, users in {"": arm.users, **arm.homes}.items()
+    }
 
 
 def _hashes(users: Hashes) -> set[int]:

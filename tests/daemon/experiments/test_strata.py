@@ -10,6 +10,7 @@ import pytest
 from relevanced.daemon.config import ConfigError, load
 from relevanced.daemon.experiments import Arm, Finding, MetricFinding, SegmentFinding, report_table
 from relevanced.daemon.exporter import experiment_samples
+from relevanced.metrics import user_hashes
 from tests.arms import SPEC, arm, finding, found_of, stratified_arms
 
 EVEN: Final = {"DE": (300, 0.3), "US": (300, 0.6)}
@@ -35,7 +36,10 @@ def test_another_mix_of_segments_is_no_difference() -> None:
     """Within each segment the arms are the same; the treatment got more of the hard one."""
     found = compared({"DE": (500, 0.3), "US": (100, 0.6)}, {"DE": (100, 0.3), "US": (500, 0.6)})
     metric = primary(found)
-    assert metric.verdict == "worse" and metric.stratified is not None
+    assert metric.verdict == "undecided" and metric.discovery is False
+    assert metric.upper is not None and metric.upper < 0
+    assert metric.words.startswith("withheld: the variants got other mixes of country")
+    assert metric.stratified is not None
     common_mix = metric.stratified
     assert (
         common_mix.lower is not None
@@ -49,6 +53,32 @@ def test_another_mix_of_segments_is_no_difference() -> None:
     )
     assert {one.verdict for one in segments(metric).values()} == {"undecided"}
     assert "if both variants had the same mix of country:" in report_table(found, None)
+
+
+def test_a_verdict_that_a_common_mix_supports_stands() -> None:
+    metric = primary(compared({"DE": (300, 0.2), "US": (300, 0.4)}, EVEN))
+    assert (metric.verdict, metric.words, metric.discovery) == ("worse", "worse", True)
+
+
+def test_assignment_that_differs_between_segments_is_a_mismatch() -> None:
+    """Also where it is as planned in all; the segment is named, and verdicts are withheld."""
+
+    def dealt(de: int, us: int) -> Finding:
+        control, treatment = {"DE": (600 - de, 0.3), "US": (600 - us, 0.6)}, {"DE": (de, 0.3)}
+        arms = stratified_arms(control, {**treatment, "US": (us, 0.6)})
+        first = 0
+        for name, (of_de, of_us) in (("control", (600 - de, 600 - us)), ("treatment", (de, us))):
+            hashes = user_hashes(f"u{number}" for number in range(first, first + of_de + of_us))
+            homes = {"DE": np.sort(hashes[:of_de]), "US": np.sort(hashes[of_de:])}
+            arms[name].homes, first = homes, first + of_de + of_us
+        return finding(arms, stratify_by="country")
+
+    sound, unsound = dealt(300, 300), dealt(420, 180)
+    assert sound.srm is not None and sound.srm.log_evalue < 0 and not sound.warnings
+    assert unsound.srm is not None and unsound.srm.log_evalue > 10
+    assert unsound.srm.segment in ("DE", "US")
+    assert f"as planned within country={unsound.srm.segment} (ln e" in unsound.warnings[0]
+    assert primary(unsound).verdict == "undecided"
 
 
 def test_a_segment_that_got_worse_is_named_and_the_others_are_not() -> None:
