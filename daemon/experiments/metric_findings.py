@@ -210,6 +210,14 @@ def warnings_of(experiment: MergedTallies, checks: Checks) -> Iterator[str]:
             f" (ln e = {checks.srm.log_evalue:.1f}): verdicts are withheld; do not trust any number"
             f" below until the cause is known; {declare_ramp(spec)}"
         )
+    planned = dict(spec.weights_since(experiment.shares_since_ms))
+    for variant, weight in planned.items():
+        if variant not in experiment.arms:
+            expected = checks.users * weight / sum(planned.values())
+            yield (
+                f"{variant} has no traffic: of {checks.users:,.0f} {units} it was to get"
+                f" {expected:,.0f}"
+            )
     if checks.crossover_users > CROSSOVER_SHARE * checks.users:
         yield (
             f"{checks.crossover_users:,.0f} {units} were seen in two variants or more:"
@@ -224,8 +232,7 @@ def warnings_of(experiment: MergedTallies, checks: Checks) -> Iterator[str]:
     if without_unit:
         share = percent(without_unit, impressions)
         yield f"{share} of the impressions have no {spec.unit} and are left out"
-    planned = {name for name, _ in spec.weights_since(experiment.shares_since_ms)}
-    unplanned = sorted(set(experiment.arms) - planned)
+    unplanned = sorted(experiment.arms.keys() - planned.keys())
     if planned and unplanned:
         yield f"variants without a weight: {', '.join(unplanned)}"
 

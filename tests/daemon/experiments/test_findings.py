@@ -210,6 +210,14 @@ def test_a_control_without_traffic_is_warned_of() -> None:
     assert found.variants[0].metrics[0].words == "no statement: no control traffic"
 
 
+def test_absent_arms_are_named_with_what_they_were_to_get() -> None:
+    weights = (("control", 2.0), ("third", 1.0), ("treatment", 1.0))
+    found = finding({"control": arm((0.5, 0.4, 0.3), 1)}, weights=weights)
+    assert "third has no traffic: of 300 users it was to get 75" in found.warnings
+    assert "treatment has no traffic: of 300 users it was to get 75" in found.warnings
+    assert not [one for one in finding(dealt_arms()).warnings if "no traffic" in one]
+
+
 def test_few_users_are_too_few_for_a_statement() -> None:
     arms = {
         "control": arm((0.5, 0.4, 0.3), 1, range(5), 200),
