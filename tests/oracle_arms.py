@@ -47,6 +47,8 @@ class Arm:
     """(bucket, credit) → number of interleaved lists"""
     strata: dict[str, Counter[tuple[int, str]]] = field(default_factory=dict)
     """Segment → cells"""
+    today: Counter[int] = field(default_factory=Counter)
+    """User → impressions of the last day"""
     hours: Counter[int] = field(default_factory=Counter)
     """Hour of the last day → impressions with a unit"""
 
@@ -108,6 +110,7 @@ def end_day(experiment: Experiment, pane_ms: int) -> None:
         experiment.ends[last_day * DAY_MS] = deepcopy(experiment.arms)
         for arm in experiment.arms.values():
             arm.hours.clear()
+            arm.today.clear()
 
 
 def counted_variants(
@@ -162,6 +165,8 @@ def count(
     for one, variant in assigned:
         if variant in experiment.arms:
             add(experiment.arms[variant], one, unit_of(one, unit), variant, controls)
+            if unit != "impression" and unit_of(one, unit) is not None:
+                experiment.arms[variant].today[hash_of(unit_of(one, unit))] += 1
 
 
 def count_strata(

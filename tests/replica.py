@@ -24,6 +24,7 @@ OracleArm = tuple[
     dict[str, Cells],
     dict[int, int],
     dict[int, str],
+    dict[int, int],
 ]
 OracleArms = dict[str, dict[str, OracleArm]]
 OracleDay = dict[str, tuple[int, int, dict[tuple[int, int], int]]]
@@ -199,7 +200,7 @@ def open_of(lane: Lane) -> dict[tuple[str, int], tuple[tuple[str | None, ...], t
 
 def arms_of(lane: Lane) -> OracleArms:
     """Experiment → variant → (cells, impressions without a unit, sketch, credits, strata,
-    hours, first segments of users)."""
+    hours, first segments of users, busiest users of the last day)."""
     columns = ["impressions", *columns_of(lane.plan)[len(COUNT_COLUMNS) :]]
 
     def cells(tallies: Rows) -> Cells:
@@ -218,6 +219,15 @@ def arms_of(lane: Lane) -> OracleArms:
                 {segment: cells(part) for segment, part in arm.strata.items()},
                 {hour: count for hour, count in enumerate(arm.hours.tolist()) if count},
                 {user: segment for segment, of in arm.homes.items() for user in of.tolist()},
+                _followed(
+                    dict(
+                        zip(
+                            arm.busiest_today.units.tolist(),
+                            arm.busiest_today.impressions.tolist(),
+                            strict=True,
+                        )
+                    )
+                ),
             )
             for variant, arm in tallies.arms.items()
         }
@@ -274,6 +284,11 @@ def credits_of(tallies: Rows) -> dict[tuple[int, int], int]:
     return found
 
 
+def _followed(busiest: dict[int, int]) -> dict[int, int]:
+    """Where all units are; else a summary, which has its own tests."""
+    return busiest if len(busiest) < 128 else {}
+
+
 def expected_arms(
     expected: LaneResult,
 ) -> OracleArms:
@@ -288,6 +303,7 @@ def expected_arms(
                 {s: {c: n for c, n in cells.items() if n} for s, cells in arm.strata.items()},
                 dict(arm.hours),
                 arm.homes,
+                _followed(dict(arm.today)),
             )
             for variant, arm in experiment.arms.items()
         }

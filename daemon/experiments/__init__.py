@@ -3,6 +3,7 @@ values, without events, lanes or I/O.
 """
 
 from . import exclusion, tallies
+from .arms import USER_PAGES, Arm, Busiest
 from .days import (
     DAYS_CAUTION,
     compare_variant,
@@ -36,8 +37,6 @@ from .tallies import (
     MOST_VARIANTS,
     PLANNED_IMPRESSIONS,
     USER,
-    USER_PAGES,
-    Arm,
     Assignment,
     Experiments,
     MergedTallies,
@@ -64,6 +63,7 @@ __all__ = (
     "Arm",
     "Assignment",
     "buckets_of",
+    "Busiest",
     "compare_variant",
     "DAY_MS",
     "day_name",

@@ -15,11 +15,11 @@ import numpy as np
 
 from relevanced.metrics import Design, Floats, Metric, share_deviate
 
+from .arms import Arm
 from .strata import MetricComparison, compare_metric, metrics_of
 from .tallies import (
     DAY_MS,
     INTERLEAVED,
-    Arm,
     MergedTallies,
     Spec,
     SteadyDays,

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from relevanced.metrics import Integers
 
-from .tallies import Arm, Spec, declare_ramp, units_of
+from .arms import Arm
+from .tallies import Spec, declare_ramp, units_of
 from .types import Excluded, ExcludedVariant, SampleRatio, mismatched
 
 Stretch: TypeAlias = tuple[int, int]

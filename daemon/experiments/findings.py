@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from operator import is_
+from typing import Final
 
 import msgspec
 import numpy as np
 
 from relevanced.metrics import (
+    BUCKETS,
     Design,
     Metric,
     Sketch,
@@ -20,6 +22,7 @@ from relevanced.metrics import (
     users_sample_ratio_log_evalue,
 )
 
+from .arms import Arm
 from .days import compare_variant, day_name, divided, planned_for_two, share_periods
 from .exclusion import instant_text
 from .metric_findings import Checks, Compared, metric_findings, warnings_of
@@ -28,13 +31,13 @@ from .tallies import (
     IMPRESSION,
     INTERLEAVED,
     MOST_STRATA,
-    Arm,
     MergedTallies,
     Spec,
     Tallies,
     Tracking,
 )
 from .types import (
+    BusyUnit,
     Finding,
     Findings,
     Interleaving,
@@ -44,6 +47,11 @@ from .types import (
     mismatched,
     withheld,
 )
+
+BUSY_SHARE: Final = 0.01
+BUSY_TIMES: Final = 10.0
+"""A unit is named that has more than this share of an arm, and so many times as much as others: of
+a hundred users each may have 1 %."""
 
 
 def findings(
@@ -117,16 +125,29 @@ def _finding(experiment: MergedTallies, metrics: Sequence[Metric], as_of_ms: int
         for by_metric in compared.variants.values()
         for comparison in by_metric.values()
     )
+    users = {variant: user_count(sketch).value for variant, sketch in sketches.items()}
+    busiest = busiest_units(experiment, users)
+    buckets = {int(one.unit, 16) % BUCKETS for one in busiest}
+    without = experiment.without_buckets(buckets)
+    compared.without_busiest.update(
+        {variant: compare_variant(without, variant, metrics) for variant in treated if buckets}
+    )
     variants = tuple(
         Variant(
             variant,
             arm.impressions,
-            user_count(sketches[variant]).value,
+            users[variant],
             metric_findings(experiment, variant, compared, metrics),
         )
         for variant, arm in arms.items()
     )
-    checks = Checks(srm, sum(v.users for v in variants), crossover, undefined)
+    hang = any(
+        metric.without_busiest is not None and metric.without_busiest.verdict != metric.verdict
+        for variant in variants
+        for metric in variant.metrics
+        if metric.role != "secondary"
+    )
+    checks = Checks(srm, sum(users.values()), crossover, undefined, busiest, hang)
     finding = Finding(
         experiment=spec.name,
         control=experiment.control,
@@ -142,6 +163,8 @@ def _finding(experiment: MergedTallies, metrics: Sequence[Metric], as_of_ms: int
         variants=variants,
         interleaving=_interleaving(experiment),
         stratify_by=spec.stratify_by,
+        busiest=busiest,
+        beyond_cap=sum(arm.beyond_cap for arm in arms.values()),
         shares_since=(
             instant_text(experiment.shares_since_ms) if experiment.shares_since_ms else None
         ),
@@ -149,6 +172,21 @@ def _finding(experiment: MergedTallies, metrics: Sequence[Metric], as_of_ms: int
         mixed_days=tuple(map(day_name, experiment.mixed)),
     )
     return withheld(finding) if mismatched(srm) else finding
+
+
+def busiest_units(experiment: MergedTallies, users: Mapping[str, float]) -> tuple[BusyUnit, ...]:
+    """The units that have much of a variant, by variant, the busiest first."""
+    found = []
+    for variant, arm in experiment.arms.items():
+        impressions = int(arm.tallies[:, 0].sum())
+        least = max(BUSY_SHARE * impressions, BUSY_TIMES * impressions / max(users[variant], 1.0))
+        of_arm = zip(arm.busiest.impressions.tolist(), arm.busiest.units.tolist(), strict=True)
+        found += [
+            BusyUnit(variant, f"{unit:016x}", count / impressions)
+            for count, unit in sorted(of_arm, reverse=True)
+            if count > least
+        ]
+    return tuple(found)
 
 
 def _compare_by_segment(

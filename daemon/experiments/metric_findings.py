@@ -1,7 +1,7 @@
 """Comparisons by metric as findings: numbers that JSON can represent, and words. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, TypeVar
 
@@ -24,16 +24,19 @@ from .tallies import (
     INTERLEAVED,
     MergedTallies,
     Role,
+    Spec,
     declare_ramp,
     section_of,
     units_of,
 )
 from .types import (
+    BusyUnit,
     DefinedLists,
     MetricFinding,
     SampleRatio,
     SegmentFinding,
     Stratified,
+    WithoutBusiest,
     finite_or_none,
     mismatched,
 )
@@ -53,6 +56,8 @@ class Compared:
     variants: Mapping[str, Mapping[str, MetricComparison]]
     by_segment: Mapping[str, Mapping[str, Strata]]
     """Empty for a variant without strata."""
+    without_busiest: dict[str, Mapping[str, MetricComparison]] = field(default_factory=dict)
+    """As `variants`, without the buckets of the busiest units; empty where there are none."""
 
     @cached_property
     def discovered(self) -> Mapping[tuple[str, str], bool]:
@@ -112,6 +117,10 @@ def discovered_among(log_evalues: Mapping[Key, float]) -> dict[Key, bool]:
 
 OUT_OF_SIGHT: Final = 10
 """Beyond this many times the planned traffic an estimate of what is missing is of no use."""
+MOST_NAMED: Final = 5
+"""Units that warnings name."""
+MUCH: Final = 0.05
+"""Share of an arm from which on a unit is warned of even if all verdicts hold without it."""
 CROSSOVER_SHARE: Final = 0.01
 """Share of users seen in two variants that is tolerated: more of them dilute the differences."""
 
@@ -138,6 +147,9 @@ class Checks:
     """Estimated users seen in two variants or more."""
     undefined: frozenset[Undefined | None]
     """Why comparisons have no result; None for those that have one."""
+    busiest: Sequence[BusyUnit]
+    verdicts_hang_on_them: bool
+    """Whether one of the primary metric or a guardrail is another without them."""
 
 
 def verdict_words(comparison: ArmComparison, setting: ExperimentSetting) -> str:
@@ -210,19 +222,13 @@ def warnings_of(experiment: MergedTallies, checks: Checks) -> Iterator[str]:
             f" (ln e = {checks.srm.log_evalue:.1f}): verdicts are withheld; do not trust any number"
             f" below until the cause is known; {declare_ramp(spec)}"
         )
-    planned = dict(spec.weights_since(experiment.shares_since_ms))
-    for variant, weight in planned.items():
-        if variant not in experiment.arms:
-            expected = checks.users * weight / sum(planned.values())
-            yield (
-                f"{variant} has no traffic: of {checks.users:,.0f} {units} it was to get"
-                f" {expected:,.0f}"
-            )
+    yield from _absent(experiment, checks)
     if checks.crossover_users > CROSSOVER_SHARE * checks.users:
         yield (
             f"{checks.crossover_users:,.0f} {units} were seen in two variants or more:"
             " differences are diluted"
         )
+    yield from _busy(spec, checks)
     if "too few buckets" in checks.undefined:
         yield (
             f"fewer than {MINIMUM_BUCKETS:.0f} effective buckets of {units} in a variant:"
@@ -232,9 +238,31 @@ def warnings_of(experiment: MergedTallies, checks: Checks) -> Iterator[str]:
     if without_unit:
         share = percent(without_unit, impressions)
         yield f"{share} of the impressions have no {spec.unit} and are left out"
-    unplanned = sorted(experiment.arms.keys() - planned.keys())
+    planned = {name for name, _ in spec.weights_since(experiment.shares_since_ms)}
+    unplanned = sorted(experiment.arms.keys() - planned)
     if planned and unplanned:
         yield f"variants without a weight: {', '.join(unplanned)}"
+
+
+def _absent(experiment: MergedTallies, checks: Checks) -> Iterator[str]:
+    spec = experiment.spec
+    planned = dict(spec.weights_since(experiment.shares_since_ms))
+    for variant, weight in planned.items():
+        if variant not in experiment.arms:
+            expected = checks.users * weight / sum(planned.values())
+            yield (
+                f"{variant} has no traffic: of {checks.users:,.0f} {units_of(spec.unit)} it was to"
+                f" get {expected:,.0f}"
+            )
+
+
+def _busy(spec: Spec, checks: Checks) -> Iterator[str]:
+    units = [one for one in checks.busiest if checks.verdicts_hang_on_them or one.share > MUCH]
+    for one in units[:MOST_NAMED]:
+        yield (
+            f"unit {one.unit} has {100 * one.share:.1f} % of the impressions of {one.variant}: see"
+            f" the differences without it, or set daily_cap under [{section_of(spec)}]"
+        )
 
 
 def _without_control(experiment: MergedTallies) -> str:
@@ -271,10 +299,24 @@ def metric_findings(
                 _finding(name, spec.role(name), comparison, setting),
                 discovery=compared.discovered[variant, name],
                 stratified=stratified_finding(compared, variant, name),
+                without_busiest=_without_busiest(compared, variant, name),
             ),
             spec.stratify_by,
         )
         for name, comparison in compared.variants[variant].items()
+    )
+
+
+def _without_busiest(compared: Compared, variant: str, metric: str) -> WithoutBusiest | None:
+    by_metric = compared.without_busiest.get(variant)
+    if by_metric is None:
+        return None
+    absolute = by_metric[metric].all_lists.absolute
+    return WithoutBusiest(
+        finite_or_none(absolute.estimate.value),
+        finite_or_none(absolute.interval.lower),
+        finite_or_none(absolute.interval.upper),
+        absolute.verdict,
     )
 
 

@@ -58,10 +58,13 @@ def report_table(finding: Finding, as_of: str | None) -> str:
         if variant.variant not in (finding.control, INTERLEAVED):
             parts.append(_variant_table(finding, variant))
             parts += [*_defined_lines(finding, variant), *_stratified_lines(finding, variant)]
+            parts += _without_busiest_lines(variant)
     if finding.by_day:
         parts += ["", _days_table(finding.by_day)]
     if finding.interleaving is not None:
         parts.append(_interleaved_line(finding.interleaving))
+    if finding.busiest:
+        parts.append(_busiest_line(finding))
     parts += _discovery_lines(finding)
     if finding.variants:
         parts.append(_how_to_read(finding))
@@ -86,6 +89,8 @@ def _head_lines(finding: Finding, as_of: str | None) -> Iterator[str]:
         yield _visible(f"WARNING {warning}")
     if isinstance(finding.excluded, Excluded):
         yield from _excluded_lines(finding.excluded)
+    if finding.beyond_cap:
+        yield f"left out beyond the cap of a unit and day: {finding.beyond_cap:,} impressions"
     yield from _periods_lines(finding)
     # Never "impressions", which are counted beside them.
     units = "units" if finding.unit == IMPRESSION else units_of(finding.unit)
@@ -179,6 +184,22 @@ def _stratified_lines(finding: Finding, variant: Variant) -> Iterator[str]:
             yield _visible(
                 f"  {metric.metric}, if both variants had the same mix of {finding.stratify_by}:"
                 f" {common.difference:+.4f} {interval} ({covered})"
+            )
+
+
+def _busiest_line(finding: Finding) -> str:
+    shares = (f"{one.unit} {_share(one.share)} of {one.variant}" for one in finding.busiest)
+    return _visible(f"Units with more than 1 % of a variant: {', '.join(shares)}")
+
+
+def _without_busiest_lines(variant: Variant) -> Iterator[str]:
+    for metric in variant.metrics:
+        without = metric.without_busiest
+        if without is not None and without.difference is not None and metric.role != "secondary":
+            interval = _interval(without.lower, without.upper, "{:+.4f}")
+            yield (
+                f"  {metric.metric}, without the 64ths of users that the busiest units are in:"
+                f" {without.difference:+.4f} {interval}: {without.verdict}"
             )
 
 

@@ -25,7 +25,8 @@ from relevanced.metrics import (
     worst_value,
 )
 
-from .tallies import Arm, MergedTallies, Spec
+from .arms import Arm
+from .tallies import MergedTallies, Spec
 
 
 @dataclass(frozen=True)

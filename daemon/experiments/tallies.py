@@ -1,5 +1,4 @@
-"""The tallies of experiments, of one lane and of all: for each arm 64 buckets of counters, and its
-users. Pure.
+"""The tallies of experiments, of one lane and of all. Pure.
 
 Users fall into buckets by their hash, so that the variance of an arm is that between buckets of
 users: impressions of one user are alike and must not count as independent.
@@ -8,80 +7,20 @@ users: impressions of one user are alike and must not count as independent.
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
-from relevanced.metrics import BUCKETS, CAPACITY, Hashes, Integers, Sketch, merged
+from relevanced.metrics import BUCKETS, Hashes, Integers, Sketch, merged
+
+from .arms import USER_PAGES, Arm, Busiest
 
 DAY_MS: Final = 24 * 60 * 60 * 1000
 DAYS_KEPT: Final = 100
 """Longer than an experiment runs; a day of it takes about 7 kB in the store."""
-USER_PAGES: Final = 16
-"""The hashes of an arm's users are stored in this many parts, by their lowest bits, so that a
-commit writes only the parts with a new user."""
-
-
-@dataclass
-class Arm:
-    """One variant: the tallies of its settled impressions."""
-
-    tallies: Integers
-    """(buckets, 1 + 3 x metrics): impressions, then scored, sum and squares of each metric."""
-    without_unit: int = 0
-    """Impressions without the unit (user, session, …); they are in no bucket."""
-    credits: Integers = field(default_factory=lambda: np.zeros((BUCKETS, 3), np.int64))
-    """(buckets, 3): count, sum and squares of the credits of interleaved lists."""
-    users: Hashes = field(default_factory=lambda: np.zeros(0, np.uint64))
-    """The least hashes of its users, ascending, at most `CAPACITY`: a KMV sketch."""
-    homes: dict[str, Hashes] = field(default_factory=dict)
-    """Segment → those of the users who were first seen in it, ascending, if it is stratified: they
-    make up `users`."""
-    strata: dict[str, Integers] = field(default_factory=dict)
-    """Segment → tallies, if the experiment is stratified: they sum to `tallies`."""
-    hours: Integers = field(default_factory=lambda: np.zeros(24, np.int64))
-    """Impressions with a unit in each hour of the last day."""
-
-    @staticmethod
-    def empty(metrics: int) -> "Arm":
-        """An arm without impressions, for this many metrics."""
-        return Arm(np.zeros((BUCKETS, 1 + 3 * metrics), np.int64))
-
-    @property
-    def impressions(self) -> int:
-        """All settled impressions, with and without a unit."""
-        return int(self.tallies[:, 0].sum()) + self.without_unit
-
-    def add_users(self, hashes: Hashes, segments: Sequence[str] = ()) -> set[int]:
-        """Add users by hash, ascending and each once, with the segment of each if the experiment is
-        stratified; return the user pages that changed."""
-        homes = np.array(segments, object)
-        if len(self.users) >= CAPACITY:
-            kept = hashes < self.users[-1]
-            hashes, homes = hashes[kept], homes[kept[: len(homes)]]
-        indices = np.searchsorted(self.users, hashes)
-        seen = np.zeros(len(hashes), np.bool_)
-        inside = indices < len(self.users)
-        seen[inside] = self.users[indices[inside]] == hashes[inside]
-        new = hashes[~seen]
-        if not len(new):
-            return set()
-        self.users = np.insert(self.users, indices[~seen], new)[:CAPACITY]
-        homes = homes[~seen[: len(homes)]]
-        for segment in sorted(set(homes)):
-            before = self.homes.get(segment, np.zeros(0, np.uint64))
-            self.homes[segment] = np.union1d(before, new[homes == segment])
-        if len(self.users) >= CAPACITY:
-            self.homes = {s: of[of <= self.users[-1]] for s, of in self.homes.items()}
-        return set((new & np.uint64(USER_PAGES - 1)).tolist())
-
-    def user_page(self, page: int) -> dict[str, Hashes]:
-        """The users of one stored part by segment; those without segments by ""."""
-        parts = self.homes or {"": self.users}
-        return {s: of[of & np.uint64(USER_PAGES - 1) == page] for s, of in parts.items()}
 
 
 @dataclass
@@ -173,7 +112,9 @@ class Experiments:
         self.dropped.add(name)
         self.dropped_days.update((name, day_ms) for day_ms in days)
 
-    def reach(self, name: str, pane_ms: int, shares_since_ms: int = 0) -> None:
+    def reach(
+        self, name: str, pane_ms: int, shares_since_ms: int = 0, daily_cap: int | None = None
+    ) -> None:
         """Note that a pane is about to be added to an experiment: if it is the first of its day,
         the day before has ended; if it is the first since the planned shares changed, users are
         counted anew. Panes come in order of time."""
@@ -195,6 +136,8 @@ class Experiments:
             }
             for arm in tallies.arms.values():
                 arm.hours = np.zeros(24, np.int64)
+                arm.busiest.add(arm.busiest_today.capped(daily_cap))
+                arm.busiest_today = Busiest()
             self.ended.add((name, ended_ms))
             while len(tallies.ends) > DAYS_KEPT:
                 first = next(iter(tallies.ends))
@@ -253,6 +196,8 @@ class Spec:
     declared: bool = True
     stratify_by: str | None = None
     """Name of a grouping; each of its segments gets tallies of its own too."""
+    daily_cap: int | None = None
+    """Impressions of a unit in a day that count, of one of the busiest units."""
     meanings: tuple[str, ...] = ()
     """The full names of the metrics, where their settings are not those of their names, and of the
     attributes that are derived, with their derivation."""
@@ -265,6 +210,7 @@ class Spec:
         shape += [self.metrics[:1], sorted(self.guardrails), self.control]
         shape += [] if self.stratify_by is None else [self.stratify_by]
         shape += [sorted(self.meanings)] if self.meanings else []
+        shape += [] if self.daily_cap is None else [["daily_cap", self.daily_cap]]
         canonical = json.dumps(shape, ensure_ascii=False, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()[:DIGEST_DIGITS]
 
@@ -382,6 +328,18 @@ class MergedTallies:
         """Whether the shares changed, so that periods are compared."""
         return bool(self.mixed) or len(self.periods or ()) > 1
 
+    def without_buckets(self, buckets: Collection[int]) -> "MergedTallies":
+        """The same without the users of these buckets, in all arms."""
+        kept = ~np.isin(np.arange(BUCKETS), [*buckets])[:, np.newaxis]
+        arms = {name: replace(arm, tallies=arm.tallies * kept) for name, arm in self.arms.items()}
+        if self.periods is None:
+            return replace(self, arms=arms)
+        periods = (
+            replace(period, arms={name: part * kept for name, part in period.arms.items()})
+            for period in self.periods
+        )
+        return replace(self, arms=arms, periods=tuple(periods))
+
     def by_period(self, variant: str) -> Integers:
         """The tallies of a variant, (periods, buckets, columns)."""
         arm = self.arms.get(variant) or Arm.empty(len(self.spec.metrics))
@@ -428,11 +386,11 @@ def merge_tallies(spec: Spec, tallies: Sequence[Tallies]) -> MergedTallies:
     if not spec.declared:
         control = next((name for name in CONTROLS if name in arms), spec.control)
     ordered = sorted(arms, key=lambda variant: (variant != control, variant))
-    summed = {variant: _sum(arms[variant]) for variant in ordered}
+    summed = {variant: _sum(arms[variant], spec.daily_cap) for variant in ordered}
     return MergedTallies(spec, control, summed, shares_since_ms=since_ms)
 
 
-def _sum(arms: Sequence[Arm]) -> Arm:
+def _sum(arms: Sequence[Arm], daily_cap: int | None) -> Arm:
     tallies: Integers = np.sum([arm.tallies for arm in arms], axis=0)
     users = merged([Sketch(arm.users) for arm in arms]).hashes
     credits: Integers = np.sum([arm.credits for arm in arms], axis=0)
@@ -447,5 +405,17 @@ def _sum(arms: Sequence[Arm]) -> Arm:
         segment: np.sum(of_lanes, axis=0) for segment, of_lanes in parts.items()
     }
     hours: Integers = np.sum([arm.hours for arm in arms], axis=0)
-    without_unit = sum(arm.without_unit for arm in arms)
-    return Arm(tallies, without_unit, credits, users, homes, strata, hours)
+    busiest = Busiest()
+    for one in (one for arm in arms for one in (arm.busiest, arm.busiest_today.capped(daily_cap))):
+        busiest.add(one)
+    return Arm(
+        tallies=tallies,
+        without_unit=sum(arm.without_unit for arm in arms),
+        credits=credits,
+        users=users,
+        homes=homes,
+        strata=strata,
+        hours=hours,
+        busiest=busiest,
+        beyond_cap=sum(arm.beyond_cap for arm in arms),
+    )

@@ -55,6 +55,27 @@ class DefinedLists(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Whether the shares are known to differ, by a confidence sequence of their difference."""
 
 
+class WithoutBusiest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The difference without the buckets of users that the busiest units are in; undefined values
+    are null."""
+
+    difference: float | None
+    lower: float | None
+    upper: float | None
+    verdict: Verdict
+
+
+class BusyUnit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A unit with more than 1 % of the impressions of a variant."""
+
+    variant: str
+    """Of which it has so much."""
+    unit: str
+    """Its hash, 16 hexadecimal digits: `relevanced.metrics.user_hashes` of its id."""
+    share: float
+    """Of the impressions of the variant with a unit."""
+
+
 class MetricFinding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One metric of one variant against the control; undefined values are null."""
 
@@ -95,6 +116,8 @@ class MetricFinding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     words: str = ""
     defined: DefinedLists | None = None
     """Null where the metric is defined for all impressions of both arms."""
+    without_busiest: WithoutBusiest | None = None
+    """Null where no unit has more than 1 % of a variant."""
     stratified: Stratified | None = None
     """Null where the experiment is not stratified."""
 
@@ -220,6 +243,11 @@ class Finding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Null without interleaved lists."""
     stratify_by: str | None = None
     """Name of the grouping by whose segments variants are compared too."""
+    busiest: tuple[BusyUnit, ...] = ()
+    """Units with more than 1 % of the impressions of a variant, and ten times as many as others
+    have."""
+    beyond_cap: int = 0
+    """Impressions that are left out, because their unit had its most of the day."""
     shares_since: str | None = None
     """Since when the present shares are planned: users and their ratio are those since then. Null
     where they were planned from the beginning."""
@@ -297,6 +325,14 @@ def _withheld_metric(metric: MetricFinding) -> MetricFinding:
             for segment in common.segments
         )
         common = msgspec.structs.replace(common, segments=tuple(segments))
+    without = metric.without_busiest
+    if without is not None:
+        without = msgspec.structs.replace(without, verdict="undecided")
     return msgspec.structs.replace(
-        metric, verdict="undecided", discovery=None, words=WITHHELD, stratified=common
+        metric,
+        verdict="undecided",
+        discovery=None,
+        words=WITHHELD,
+        stratified=common,
+        without_busiest=without,
     )

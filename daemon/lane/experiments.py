@@ -25,10 +25,12 @@ from relevanced.metrics import (
 
 from ..experiments import (
     DAY_MS,
+    IMPRESSION,
     INTERLEAVED,
     MOST_STRATA,
     MOST_VARIANTS,
     Arm,
+    Busiest,
     Experiments,
     Spec,
     Tallies,
@@ -181,10 +183,12 @@ def _has_room(experiments: Experiments, tracking: Tracking, now_ms: int) -> bool
 
 def _settle_experiment(lane: Lane, spec: Spec, pane: _Pane, variants: Mapping[int, str]) -> None:
     tallies = lane.experiments.by_name[spec.name]
-    lane.experiments.reach(spec.name, pane.start_ms, spec.shares_since(pane.start_ms))
+    since_ms = spec.shares_since(pane.start_ms)
+    lane.experiments.reach(spec.name, pane.start_ms, since_ms, spec.daily_cap)
     lane.experiments.changed.add(spec.name)
     share = _share_of(lane, spec, tallies, pane, variants)
     selected = np.flatnonzero((share.arms >= 0) & (share.units != NO_UNIT))
+    selected = _below_cap(share, selected)
     segments, strata = _strata(share, selected)
     _add_metrics(share, selected, segments, strata)
     if INTERLEAVED in share.variants:
@@ -200,6 +204,24 @@ def _settle_experiment(lane: Lane, spec: Spec, pane: _Pane, variants: Mapping[in
         homes = [segments[n] for n in strata_of[order][firsts].tolist()]
         changed = arm.add_users(users, homes if spec.stratify_by else ())
         lane.experiments.user_pages.update((spec.name, page) for page in changed)
+
+
+def _below_cap(share: _Share, selected: Integers) -> Integers:
+    """Those of the selected impressions whose unit had not had its most of the day before this
+    pane. The others are counted."""
+    if share.spec.unit == IMPRESSION:
+        return selected
+    kept = np.ones(len(selected), np.bool_)
+    for index, variant in enumerate(share.variants):
+        arm, of_arm = share.tallies.arms[variant], share.arms[selected] == index
+        units, today = share.units[selected].view(np.uint64), arm.busiest_today
+        if share.spec.daily_cap is not None:
+            most = today.units[today.impressions >= share.spec.daily_cap]
+            beyond = of_arm & np.isin(units, most)
+            arm.beyond_cap += int(np.count_nonzero(beyond))
+            kept &= ~beyond
+        today.add(Busiest.of(units[of_arm]))
+    return selected[kept]
 
 
 def _share_of(

@@ -15,7 +15,7 @@ import numpy as np
 
 from relevanced.metrics import BUCKETS, CAPACITY, Integers, distinct
 
-from ..experiments import USER_PAGES, Arm, Experiments, Tallies, Tracking
+from ..experiments import USER_PAGES, Arm, Busiest, Experiments, Tallies, Tracking
 from .keys import (
     DAY_MARK,
     EXPERIMENTS_PREFIX,
@@ -48,6 +48,9 @@ class _Arm(msgspec.Struct, array_like=True, frozen=True):
     credits: bytes
     """Empty without interleaved lists."""
     hours: list[int]
+    beyond_cap: int
+    busiest: tuple[bytes, bytes]
+    """Of the days before, and of the last day: units, credits and impressions of each."""
 
 
 class _Header(msgspec.Struct, array_like=True, frozen=True):
@@ -255,6 +258,8 @@ def _packed(arms: Mapping[str, Arm]) -> list[_Arm]:
             pack_integers(arm.tallies.T),
             pack_integers(arm.credits.T) if arm.credits.any() else b"",
             arm.hours.tolist(),
+            arm.beyond_cap,
+            (_packed_busiest(arm.busiest), _packed_busiest(arm.busiest_today)),
         )
         for variant, arm in arms.items()
     ]
@@ -265,9 +270,21 @@ def _arms(variants: Iterable[_Arm]) -> dict[str, Arm]:
     for one in variants:
         hours = np.array(one.hours, np.int64)
         arm = found[one.variant] = Arm(_by_bucket(one.tallies), one.without_unit, hours=hours)
+        arm.beyond_cap = one.beyond_cap
+        arm.busiest, arm.busiest_today = map(_busiest, one.busiest)
         if one.credits:
             arm.credits = _by_bucket(one.credits)
     return found
+
+
+def _packed_busiest(busiest: Busiest) -> bytes:
+    columns = (busiest.units.view(np.int64), busiest.credits, busiest.impressions)
+    return pack_integers(np.stack(columns))
+
+
+def _busiest(packed: bytes) -> Busiest:
+    units, credits, impressions = unpack_integers(packed).reshape(3, -1)
+    return Busiest(units.view(np.uint64), credits, impressions)
 
 
 def _by_bucket(packed: bytes) -> Integers:

@@ -97,6 +97,12 @@ class DeclaredExperiment:
         "Other shares from a time on, declared before it comes. Best at midnight UTC: a day within "
         "which shares change is not compared.",
     )
+    daily_cap: int | None = setting(
+        None,
+        optional(integer(1, MOST_PLANNED)),
+        "Impressions of one unit that count in a day (UTC), to a base pane; of units with more "
+        "than 0.8 % of a variant's day in a lane.",
+    )
     metrics: tuple[str, ...] = setting(
         [], several(text(), "list of metrics"), "Metrics to compare. Default: all of metrics.names."
     )
@@ -258,6 +264,7 @@ def _spec(
         end_ms=experiment.end_ms,
         declared=declared,
         stratify_by=experiment.stratify_by,
+        daily_cap=experiment.daily_cap,
     )
 
 

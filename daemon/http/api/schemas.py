@@ -215,6 +215,7 @@ EXAMPLES: Final[Mapping[str, Any]] = {
     "Measured.meaning": "share of the first k items that are relevant",
     "NamedMarker.text": "ranker v8",
     "Buckets.unit": "user",
+    "BusyUnit.unit": "c68b1f1a5b1d2c17",
     "Finding.unit": "user",
     "Hours.from": TIME,
     "Hours.to": TIME,

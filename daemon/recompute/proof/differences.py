@@ -41,6 +41,8 @@ def _of_arm(where: str, arm: Arm, columns: Sequence[str]) -> dict[str, int]:
         found |= _cells(f"{where}, segment {segment}", part, columns)
     hours = enumerate(arm.hours.tolist())
     found |= {f"{where}, impressions of hour {hour}": count for hour, count in hours if count}
+    if arm.beyond_cap:
+        found[f"{where}, impressions beyond the daily cap"] = arm.beyond_cap
     if arm.without_unit:
         found[f"{where}, impressions without a unit"] = arm.without_unit
     return found

@@ -248,7 +248,7 @@ def test_every_fault_of_an_experiment_is_reported() -> None:
     assert faults == [
         "experiments.b=1: must be a section: [experiments.b]",
         "experiments.a.kontrol: unknown key: must be one of control, planned_impressions, weights,"
-        " ramp, metrics, primary, guardrails, start, end, unit, stratify_by",
+        " ramp, daily_cap, metrics, primary, guardrails, start, end, unit, stratify_by",
         "experiments.a.planned_impressions=0: must be a whole number between 1 and 1000000000000",
         "experiments.a.weights=c=0: must be a number > 0",
         "experiments.a.start=2026-11-20 12:00:00: must be a date and time with zone,"
