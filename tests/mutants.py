@@ -255,9 +255,21 @@ OF_PANES: Final = (
     ),
     Mutant(
         "experiments: arms of another configuration are merged",
-        "        if of_lane.digest == spec.digest:\n            for variant",
-        "        if of_lane.digest:\n            for variant",
+        "counted = [of_lane for of_lane in tallies if of_lane.digest == spec.digest]",
+        "counted = [*tallies]",
         "tests/daemon/experiments tests/daemon/storage/test_experiments.py",
+    ),
+    Mutant(
+        "experiments: days of other shares are one period",
+        "return share_deviate(*counts) >= MOVED",
+        "return False",
+        "tests/daemon/experiments",
+    ),
+    Mutant(
+        "experiments: users of other planned shares are kept",
+        "arm.users, arm.homes = np.zeros(0, np.uint64), {}",
+        "pass",
+        "tests/daemon/storage/test_experiments.py",
     ),
 )
 

@@ -94,14 +94,13 @@ class DeclaredExperiment:
     ramp: dict[int, dict[str, float]] = setting(
         {},
         ramp(),
-        "Other shares from a time on, declared before it comes. Best at midnight UTC: a day within "
-        "which shares change is not compared.",
+        "Other shares from a time on, declared before it; a day (UTC) within which they change is "
+        "not compared.",
     )
     daily_cap: int | None = setting(
         None,
         optional(integer(1, MOST_PLANNED)),
-        "Impressions of one unit that count in a day (UTC), to a base pane; of units with more "
-        "than 0.8 % of a variant's day in a lane.",
+        "Impressions of a unit that count in a day (UTC), of units with more than 0.8 % of them.",
     )
     metrics: tuple[str, ...] = setting(
         [], several(text(), "list of metrics"), "Metrics to compare. Default: all of metrics.names."
