@@ -64,7 +64,8 @@ def post_stratified(control: UserBuckets, treatment: UserBuckets) -> StratifiedE
 
     The variance is that of the weighted residuals over buckets, so that a user with impressions in
     several segments still counts as one unit.
-    control, treatment (segments, buckets), with the same buckets. Undefined (NaN) if less than
+    control, treatment (segments, buckets) or (segments, periods, buckets), with the same buckets;
+    in a segment, periods are weighted by their information. Undefined (NaN) if less than
     `LEAST_COVERED` of the scored impressions is covered.
 
     >>> scores, buckets = np.arange(640) % 3 / 2, np.arange(640) % 64
@@ -72,20 +73,41 @@ def post_stratified(control: UserBuckets, treatment: UserBuckets) -> StratifiedE
     >>> round(post_stratified(*arms).estimate.value, 4)
     -0.0998
     """
+    if control.counts.ndim == 2:
+        control, treatment = control[:, None], treatment[:, None]
     change, covered = post_stratified_rows(control[None], treatment[None])
     return StratifiedEffect(change.estimates()[0], float(covered[0]))
 
 
 def post_stratified_rows(control: UserBuckets, treatment: UserBuckets) -> tuple[Moments, Floats]:
-    """`post_stratified` of many: (…, segments, buckets) each -> Moments and shares covered, (…).
+    """`post_stratified` of many: (…, segments, periods, buckets) each -> Moments and shares
+    covered, (…).
 
-    >>> arms = UserBuckets.empty(5, 2, 64), UserBuckets.empty(5, 2, 64)
+    >>> arms = UserBuckets.empty(5, 2, 1, 64), UserBuckets.empty(5, 2, 1, 64)
     >>> post_stratified_rows(*arms)[1].tolist()
     [0.0, 0.0, 0.0, 0.0, 0.0]
     """
     both = scored(control) + scored(treatment)
-    _, change, covered = _common_mix(control, treatment, both)
+    counted = _counted(control, treatment)
+    information = np.where(counted, _information(scored(control), scored(treatment)), 0.0)
+    of_segment = information.sum(axis=-1, keepdims=True)
+    traffic = both.sum(axis=-1, keepdims=True)
+    # What is not counted keeps its traffic, so that it is missing from what is covered.
+    weights = np.where(
+        of_segment > 0.0, traffic * information / np.where(of_segment > 0.0, of_segment, 1.0), both
+    )
+    cells = [_cells(arm) for arm in (control, treatment)]
+    flat = weights.reshape(*weights.shape[:-2], -1)
+    _, change, covered = _common_mix(cells[0], cells[1], flat)
     return change, covered
+
+
+def _cells(arm: UserBuckets) -> UserBuckets:
+    """(…, segments, periods, buckets) -> (…, segments x periods, buckets)."""
+    shape = (*arm.counts.shape[:-3], -1, arm.counts.shape[-1])
+    return UserBuckets(
+        arm.counts.reshape(shape), arm.sums.reshape(shape), arm.squares.reshape(shape), arm.unit
+    )
 
 
 def over_periods(

@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from relevanced.metrics import Design, Floats, Metric, share_deviate
+from relevanced.metrics import Design, Floats, Integers, Metric, share_deviate
 
 from .arms import Arm
 from .strata import MetricComparison, compare_metric, metrics_of
@@ -145,6 +145,10 @@ def _by_day(spec: Spec, lanes: Sequence[Tallies]) -> Iterator[tuple[int, MergedT
             variant: Arm(
                 arm.tallies - before.arms[variant].tallies,
                 arm.without_unit - before.arms[variant].without_unit,
+                strata={
+                    segment: part - before.arms[variant].strata.get(segment, 0)
+                    for segment, part in arm.strata.items()
+                },
                 hours=arm.hours,
             )
             for variant, arm in until.arms.items()
@@ -162,7 +166,7 @@ def share_periods(experiment: MergedTallies) -> tuple[SharePeriod, ...]:
         return ()
     found = []
     for period in experiment.periods or ():
-        counts = {v: int(t[:, 0].sum()) for v, t in period.arms.items() if v != INTERLEAVED}
+        counts = {v: int(t[""][:, 0].sum()) for v, t in period.arms.items() if v != INTERLEAVED}
         total = max(1, sum(counts.values()))
         shares = {variant: count / total for variant, count in counts.items()}
         found.append(SharePeriod(day_name(period.first_ms), day_name(period.last_ms), shares))
@@ -200,21 +204,28 @@ def _with_day(so_far: MergedTallies, day_ms: int, added: MergedTallies) -> Merge
     if added.periods is not None:
         return replace(so_far, arms=arms, mixed=(*so_far.mixed, day_ms))
     *earlier, last = *(so_far.periods or ()), SteadyDays(
-        day_ms, day_ms, {variant: arm.tallies for variant, arm in added.arms.items()}
+        day_ms, day_ms, {name: {"": arm.tallies, **arm.strata} for name, arm in added.arms.items()}
     )
     is_declared = any(at_ms == day_ms for at_ms, _ in so_far.spec.ramp)
     if earlier and not is_declared and not _moved(earlier[-1], last):
         before = earlier.pop()
-        both = {variant: before.arms[variant] + last.arms[variant] for variant in last.arms}
+        both = {name: _added(before.arms[name], last.arms[name]) for name in last.arms}
         last = SteadyDays(before.first_ms, day_ms, both)
     return replace(so_far, arms=arms, periods=(*earlier, last))
+
+
+def _added(one: Mapping[str, Integers], other: Mapping[str, Integers]) -> dict[str, Integers]:
+    """The sum of both, by segment."""
+    return {s: np.asarray(one.get(s, 0) + other.get(s, 0)) for s in one.keys() | other.keys()}
 
 
 def _moved(before: SteadyDays, day: SteadyDays) -> bool:
     """Whether the arms have other shares of the impressions than before. The control is the first
     of them; interleaved lists are compared with none."""
     variants = [variant for variant in day.arms if variant != INTERLEAVED]
-    counts = [np.stack([of.arms[variant][:, 0] for variant in variants]) for of in (before, day)]
+    counts = [
+        np.stack([of.arms[variant][""][:, 0] for variant in variants]) for of in (before, day)
+    ]
     return share_deviate(*counts) >= MOVED
 
 
@@ -239,9 +250,9 @@ def _at_end_of(
     ends = []
     for tallies in _under_spec(spec, lanes):
         has_day = day_ms in tallies.ends or day_ms == tallies.open_day_ms
-        # Days have neither users nor segments.
+        # Days have no users.
         arms = {
-            name: Arm(arm.tallies, hours=arm.hours * has_day, without_unit=arm.without_unit)
+            name: Arm(arm.tallies, arm.without_unit, strata=arm.strata, hours=arm.hours * has_day)
             for name, arm in tallies.at_end_of(day_ms).items()
         }
         ends.append(Tallies(tallies.digest, arms))

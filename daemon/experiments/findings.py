@@ -193,16 +193,8 @@ def _compare_by_segment(
     experiment: MergedTallies, variant: str, metrics: Sequence[Metric]
 ) -> dict[str, Strata]:
     spec = experiment.spec
-    # Segments are not known by day: what changed with time would look like an effect on them.
-    if experiment.in_periods:
-        return {}
-    return compare_segments(
-        experiment.arms.get(experiment.control) or Arm.empty(len(spec.metrics)),
-        experiment.arms[variant],
-        spec,
-        metrics_of(spec, metrics),
-        Design(planned_for_two(spec, experiment.control, variant)),
-    )
+    design = Design(planned_for_two(spec, experiment.control, variant))
+    return compare_segments(experiment, variant, metrics_of(spec, metrics), design)
 
 
 def _interleaving(experiment: MergedTallies) -> Interleaving | None:

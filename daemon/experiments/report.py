@@ -114,8 +114,6 @@ def _periods_lines(finding: Finding) -> Iterator[str]:
         yield _visible(f"  {period.first_day} – {period.last_day}: {shares}")
     if finding.mixed_days:
         yield f"  left out, because the shares changed within them: {', '.join(finding.mixed_days)}"
-    if finding.stratify_by and (finding.periods or finding.mixed_days):
-        yield _visible(f"  not compared within {finding.stratify_by}: it is not known by day")
 
 
 def _excluded_lines(excluded: Excluded) -> Iterator[str]:

@@ -61,31 +61,55 @@ def all_lists_buckets(tallies: Integers, spec: Spec, metric: Metric) -> UserBuck
 
 
 def compare_segments(
-    control: Arm, treatment: Arm, spec: Spec, metrics: Sequence[Metric], design: Design
+    experiment: MergedTallies, variant: str, metrics: Sequence[Metric], design: Design
 ) -> dict[str, Strata]:
     """Metric → its strata; empty where the experiment is not stratified or has no traffic yet."""
-    segments = sorted(control.strata.keys() | treatment.strata.keys())
+    names = experiment.control, variant
+    arms = [arm for name in names if (arm := experiment.arms.get(name)) is not None]
+    segments = sorted({segment for arm in arms for segment in arm.strata})
     if not segments:
         return {}
-    nothing = np.zeros_like(control.tallies)
-    arms = [
-        np.stack([arm.strata.get(segment, nothing) for segment in segments])
-        for arm in (control, treatment)
+    sides = [
+        np.stack([experiment.by_period(name, segment) for segment in segments]) for name in names
     ]
-    return {metric.name: _strata(arms, segments, spec, metric, design) for metric in metrics}
+    return {
+        metric.name: _strata(sides, segments, experiment.spec, metric, design) for metric in metrics
+    }
 
 
 def _strata(
-    arms: Sequence[Integers], segments: Sequence[str], spec: Spec, metric: Metric, design: Design
+    sides: Sequence[Integers], segments: Sequence[str], spec: Spec, metric: Metric, design: Design
 ) -> Strata:
-    impressions = np.sum([arm[:, :, 0].sum(axis=1) for arm in arms], axis=0).tolist()
-    control, treatment = (all_lists_buckets(arm, spec, metric) for arm in arms)
+    """Of control and variant, (segments, periods, buckets, columns) each."""
+    counts = [side[..., 0].sum(axis=-1) for side in sides]
+    totals = [balanced_impressions(*of) for of in zip(*counts, strict=True)]
+    control, treatment = (all_lists_buckets(side, spec, metric) for side in sides)
     lowest = metric.entry.range[0]
-    rows = compare_rows(
-        control, treatment, design, metric.direction, impressions=impressions, lowest=lowest
+    rows = (
+        compare_rows(
+            control[:, 0],
+            treatment[:, 0],
+            design,
+            metric.direction,
+            impressions=totals,
+            lowest=lowest,
+        )
+        if counts[0].shape[1] == 1
+        else [
+            compare_periods(
+                control[n],
+                treatment[n],
+                design,
+                metric.direction,
+                impressions=total,
+                lowest=lowest,
+            )
+            for n, total in enumerate(totals)
+        ]
     )
     common_mix = post_stratified(control, treatment)
-    estimate = replace(common_mix.estimate, n=sum(impressions))
+    both = [of.sum(axis=0) for of in counts]
+    estimate = replace(common_mix.estimate, n=balanced_impressions(both[0], both[1]))
     together = Statement.of(estimate, design, metric.direction)
     return Strata(together, common_mix.covered, dict(zip(segments, rows, strict=True)))
 

@@ -34,7 +34,7 @@ class Tallies:
     last_ms: int = 0
     """Start of the latest base pane with an impression of it; 0: there is none yet."""
     ends: dict[int, dict[str, Arm]] = field(default_factory=dict)
-    """Start of a UTC day in ms → the arms at its end, without users and segments. Of the days with
+    """Start of a UTC day in ms → the arms at its end, without users. Of the days with
     impressions before that of `last_ms`, ascending, at most `DAYS_KEPT`."""
     began_ms: int = 0
     """Start of the first base pane with an impression of it; 0: there is none yet, or it is not
@@ -130,7 +130,12 @@ class Experiments:
         if tallies.last_ms and pane_ms >= ended_ms + DAY_MS:
             tallies.ends[ended_ms] = {
                 variant: Arm(
-                    arm.tallies.copy(), arm.without_unit, arm.credits.copy(), hours=arm.hours
+                    arm.tallies.copy(),
+                    arm.without_unit,
+                    arm.credits.copy(),
+                    # The lane replaces the tallies of a segment, it does not change them.
+                    strata=dict(arm.strata),
+                    hours=arm.hours,
                 )
                 for variant, arm in tallies.arms.items()
             }
@@ -305,8 +310,8 @@ class SteadyDays:
     """Start of its first day."""
     last_ms: int
     """Start of its last day."""
-    arms: Mapping[str, Integers]
-    """Variant → what the days added to its tallies."""
+    arms: Mapping[str, Mapping[str, Integers]]
+    """Variant → segment → what the days added to its tallies; "" is the whole."""
 
 
 @dataclass(frozen=True)
@@ -335,18 +340,18 @@ class MergedTallies:
         if self.periods is None:
             return replace(self, arms=arms)
         periods = (
-            replace(period, arms={name: part * kept for name, part in period.arms.items()})
+            replace(period, arms={name: {"": of[""] * kept} for name, of in period.arms.items()})
             for period in self.periods
         )
         return replace(self, arms=arms, periods=tuple(periods))
 
-    def by_period(self, variant: str) -> Integers:
-        """The tallies of a variant, (periods, buckets, columns)."""
+    def by_period(self, variant: str, segment: str = "") -> Integers:
+        """The tallies of a variant, in all or of a segment, (periods, buckets, columns)."""
         arm = self.arms.get(variant) or Arm.empty(len(self.spec.metrics))
-        if self.periods is None:
-            return arm.tallies[None]
         nothing = np.zeros_like(arm.tallies)
-        parts = [period.arms.get(variant, nothing) for period in self.periods]
+        if self.periods is None:
+            return (arm.strata.get(segment, nothing) if segment else arm.tallies)[None]
+        parts = [period.arms.get(variant, {}).get(segment, nothing) for period in self.periods]
         return np.stack(parts) if parts else nothing[None][:0]
 
     @property

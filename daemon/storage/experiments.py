@@ -71,7 +71,8 @@ class _Day(msgspec.Struct, array_like=True, frozen=True):
     """Of the experiment: under its name another one may have begun since."""
     day_ms: int
     variants: list[_Arm]
-    """As of the header."""
+    strata: list[tuple[str, str, bytes]] = []
+    """Both as of the header."""
 
 
 class _Users(msgspec.Struct, array_like=True, frozen=True):
@@ -96,7 +97,8 @@ def blobs_of(experiments: Experiments) -> dict[str, bytes]:
     for name, day_ms in sorted(experiments.ended):
         tallies = experiments.by_name[name]
         if day_ms in tallies.ends:
-            day = _Day(name, tallies.began_ms, day_ms, _packed(tallies.ends[day_ms]))
+            ended = tallies.ends[day_ms]
+            day = _Day(name, tallies.began_ms, day_ms, _packed(ended), _packed_strata(ended))
             blobs[experiment_day_key(name, day_ms)] = pack(day)
     return blobs
 
@@ -147,9 +149,7 @@ def read(blobs: Mapping[str, bytes | None]) -> dict[str, Tallies]:
     for key, data in own.items():
         if USERS_MARK not in key and DAY_MARK not in key:
             header = unpack(data, _Header)
-            arms = _arms(header.variants)
-            for variant, segment, tallies in header.strata:
-                arms[variant].strata[segment] = _by_bucket(tallies)
+            arms = _arms(header.variants, header.strata)
             by_name[header.name] = Tallies(
                 header.digest,
                 arms,
@@ -181,7 +181,7 @@ def ended_days(blobs: Mapping[str, bytes | None]) -> dict[str, EndedDay]:
     """Return the days that are among the blobs, by key."""
     found = {key: unpack(data, _Day) for key, data in blobs.items() if DAY_MARK in key and data}
     return {
-        key: EndedDay(day.name, day.began_ms, day.day_ms, _arms(day.variants))
+        key: EndedDay(day.name, day.began_ms, day.day_ms, _arms(day.variants, day.strata))
         for key, day in found.items()
     }
 
@@ -232,22 +232,25 @@ def adopt(
 
 def _header(experiments: Experiments, name: str) -> bytes:
     tallies = experiments.by_name[name]
-    strata = [
-        (variant, segment, pack_integers(part.T))
-        for variant, arm in tallies.arms.items()
-        for segment, part in arm.strata.items()
-    ]
     return pack(
         _Header(
             name,
             tallies.digest,
             tallies.last_ms,
             _packed(tallies.arms),
-            strata,
+            _packed_strata(tallies.arms),
             tallies.began_ms,
             tallies.users_since_ms,
         )
     )
+
+
+def _packed_strata(arms: Mapping[str, Arm]) -> list[tuple[str, str, bytes]]:
+    return [
+        (variant, segment, pack_integers(part.T))
+        for variant, arm in arms.items()
+        for segment, part in arm.strata.items()
+    ]
 
 
 def _packed(arms: Mapping[str, Arm]) -> list[_Arm]:
@@ -265,7 +268,7 @@ def _packed(arms: Mapping[str, Arm]) -> list[_Arm]:
     ]
 
 
-def _arms(variants: Iterable[_Arm]) -> dict[str, Arm]:
+def _arms(variants: Iterable[_Arm], strata: Iterable[tuple[str, str, bytes]]) -> dict[str, Arm]:
     found = {}
     for one in variants:
         hours = np.array(one.hours, np.int64)
@@ -274,6 +277,8 @@ def _arms(variants: Iterable[_Arm]) -> dict[str, Arm]:
         arm.busiest, arm.busiest_today = map(_busiest, one.busiest)
         if one.credits:
             arm.credits = _by_bucket(one.credits)
+    for variant, segment, tallies in strata:
+        found[variant].strata[segment] = _by_bucket(tallies)
     return found
 
 

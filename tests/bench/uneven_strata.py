@@ -60,7 +60,7 @@ def rates(
         control, treatment = (
             arm(random, block, steps, _shares(side), outcomes, clustering) for side in sizes
         )
-        change, _ = post_stratified_rows(control, treatment)
+        change, _ = post_stratified_rows(control[..., None, :], treatment[..., None, :])
         z = np.nan_to_num(change.z, nan=0.0)
         return {
             "misleads": ever(np.abs(z) > schedule.two_sided),

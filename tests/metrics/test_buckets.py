@@ -157,7 +157,8 @@ def test_with_less_than_half_covered_there_is_no_statement(rng: np.random.Genera
 
 def test_strata_of_many_pairs_equal_each_alone(rng: np.random.Generator) -> None:
     arms = [stacked(*(UserBuckets.of(*traffic(rng)) for _ in range(3))) for _ in range(4)]
-    change, covered = post_stratified_rows(stacked(*arms[:2]), stacked(*arms[2:]))
+    sides = (stacked(*of)[..., None, :] for of in (arms[:2], arms[2:]))
+    change, covered = post_stratified_rows(*sides)
     for row, pair in enumerate(zip(arms[:2], arms[2:], strict=True)):
         alone = post_stratified(*pair)
         assert change.estimates()[row] == alone.estimate and covered[row] == alone.covered

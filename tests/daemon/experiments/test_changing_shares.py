@@ -149,6 +149,35 @@ def test_a_declared_ramp_is_no_mismatch_and_a_wrong_share_after_it_is() -> None:
     assert srm(lane(0, 950, 50), lane(start_ms, 500, 500)) < 0
 
 
+def test_segments_are_compared_within_the_periods() -> None:
+    """The ramp of two segments of half the traffic each, of which none has a difference; without
+    periods each of them has one."""
+    world = WORLDS["5 % for 2 days, then halves; an incident at 5 %"]
+    spec = replace(SPEC, stratify_by="country")
+    parts = [hours_of(world, 5 * IMPRESSIONS, 0.0, seed) for seed in (1, 2)]
+    whole = counted(spec, parts[0] + parts[1], 240)
+    for segment, part in zip(("DE", "US"), parts, strict=True):
+        of_part = counted(spec, part, 240)
+        for arms, others in (
+            (whole.arms, of_part.arms),
+            *((arms, of_part.ends[day]) for day, arms in whole.ends.items()),
+        ):
+            for name, arm in arms.items():
+                arm.strata[segment] = others[name].tallies
+
+    def verdicts(one: Tallies) -> list[str]:
+        tracking = Tracking({"x": spec}, 0, spec)
+        (found,) = findings([{"x": one}], tracking, [METRIC], None, None).experiments
+        stratified = found.variants[1].metrics[0].stratified
+        assert stratified is not None and stratified.covered == 1
+        assert stratified.lower is not None and stratified.upper is not None
+        mixed = "undecided" if stratified.lower < 0 < stratified.upper else "different"
+        return [mixed, *(segment.verdict for segment in stratified.segments)]
+
+    assert verdicts(whole) == ["undecided"] * 3
+    assert verdicts(Tallies(spec.digest, whole.arms)) == ["different", "better", "better"]
+
+
 def test_lanes_are_divided_as_one(seed: int = 3) -> None:
     by_hour = hours_of(WORLDS["5 % for 2 days, then halves"], IMPRESSIONS, 0.0, seed)
     halves = [by_hour * (np.arange(64) % 2 == parity)[:, None] for parity in (0, 1)]
