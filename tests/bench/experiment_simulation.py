@@ -228,7 +228,7 @@ PARTS: Final[Mapping[str, Callable[[int, int], bool]]] = {
     "rare": lambda runs, seed: print_rare_outcomes(max(1, runs // 2), seed),
     "few": lambda runs, seed: print_few_buckets(max(1, runs // 2), seed),
     "strata": lambda runs, seed: print_uneven_strata(max(1, runs // 5), seed),
-    "shares": lambda runs, seed: print_changing_shares(max(1, runs // 20), seed),
+    "shares": lambda runs, seed: print_changing_shares(max(1, runs // 40), seed),
     "other": print_other_statements,
     "ratios": lambda runs, seed: print_sample_ratios(10 * runs, seed),
 }

@@ -29,7 +29,7 @@ from tests.bench.changing_shares import (
     statements,
 )
 
-RUNS = 15
+RUNS = 8
 IMPRESSIONS = 20_000
 SPEC: Spec = spec_of(WORLDS["halves"], IMPRESSIONS)
 
