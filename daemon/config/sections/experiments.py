@@ -128,8 +128,8 @@ class DeclaredExperiment:
     stratify_by: str | None = setting(
         None,
         optional(text()),
-        "One of segments.groupings, such as country or country,device. Its segments are compared "
-        "too, and the difference is computed as if all variants had the same mix of them.",
+        "One of segments.groupings, such as country. Its segments are compared too, and the "
+        "difference is computed as if all variants had the same mix of them.",
     )
 
 
