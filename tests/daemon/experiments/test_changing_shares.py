@@ -147,6 +147,9 @@ def test_a_declared_ramp_is_no_mismatch_and_a_wrong_share_after_it_is() -> None:
     assert srm(lane(start_ms, 500, 500)) < 0 < 6.9 < srm(lane(start_ms, 950, 50))
     assert srm(lane(0, 950, 50)) < 0 < 6.9 < srm(lane(0, 500, 500))
     assert srm(lane(0, 950, 50), lane(start_ms, 500, 500)) < 0
+    within_a_day = replace(spec, ramp=((start_ms + 3_600_000, halves),))
+    assert divided(within_a_day, [lane(0, 1, 1)]).mixed == (start_ms,)
+    assert divided(spec, [lane(0, 1, 1)]).mixed == ()
 
 
 def test_segments_are_compared_within_the_periods() -> None:
