@@ -3,6 +3,7 @@ come to; pure values and rules, which know neither lanes nor storage.
 """
 
 from . import keys
+from .carried import Carried, decompose_change, share_carried
 from .examples import (
     FIRST_ITEMS,
     FIRST_ROWS,
@@ -44,12 +45,14 @@ from .losses import (
     Losses,
     Prior,
     Searches,
+    Usual,
+    Variation,
     compare_with_usual,
-    day_variation,
-    decompose_change,
     fit_prior,
+    fit_variation,
     order_gained,
     order_lost,
+    usual_of,
 )
 from .plan import (
     HASHED,
@@ -83,11 +86,11 @@ from .table import (
 
 __all__ = (
     "ASSUMED_VARIATION",
+    "Carried",
     "classed_queries",
     "compare_with_usual",
     "CUT_TO",
     "DAY_MS",
-    "day_variation",
     "days_to_keep",
     "decompose_change",
     "Derivation",
@@ -98,6 +101,7 @@ __all__ = (
     "FIRST_ITEMS",
     "FIRST_ROWS",
     "fit_prior",
+    "fit_variation",
     "grouped_sums",
     "HASHED",
     "hashed_keys",
@@ -136,6 +140,7 @@ __all__ = (
     "Searches",
     "secret_fingerprint",
     "Share",
+    "share_carried",
     "shares_of",
     "STRENGTHS",
     "SURE_ERRORS",
@@ -146,7 +151,10 @@ __all__ = (
     "Users",
     "users_of",
     "USUAL_DAYS",
+    "Usual",
     "usual_hours",
+    "usual_of",
+    "Variation",
     "with_item",
     "with_segment",
     "without_segment",

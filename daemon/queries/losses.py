@@ -2,9 +2,9 @@
 
 The usual mean of a query is shrunk towards that of its segment, so that a query without a usual
 needs no rule of its own. The error counts chance in the window, what is not known of the usual
-mean, and how queries vary from day to day. The prior and this variation are measured on the table
-itself, on the days before the window. It is a rule for lists, not a test: of 500 queries about two
-an hour are listed by chance.
+mean, and how far a day is from the others. The prior, this variation, and how much chance exceeds
+that of independent searches are measured on the table itself, on the days before the window. It is
+a rule for lists, not a test: of 500 queries about two an hour are listed by chance.
 """
 
 from collections.abc import Sequence
@@ -18,16 +18,19 @@ from relevanced.metrics import Booleans, Floats, Integers
 
 STRENGTHS: Final = (0.5, 200.0)
 """Bounds of a prior's strength, in searches."""
-TELLING_SEARCHES: Final = 100
+TELLING_SEARCHES: Final = 30
 """Only queries with at least so many scored searches on the usual days tell how queries vary."""
 TELLING_DAYS: Final = 3
 """They also need scored searches on at least so many days."""
 LEAST_TELLING: Final = 20
 """With fewer such queries the variation is `ASSUMED_VARIATION`."""
-ASSUMED_VARIATION: Final = 0.02
 TRIMMED: Final = 0.05
 """The part of these queries, those that vary most, that does not count: a query that broke within
 the week would make all others look unsteady."""
+SAME_SLOPES: Final = 1e-6
+"""Where queries are searched for so equally often, nothing tells chance from variation."""
+ROUNDS: Final = 10
+"""So often the variation is fitted again with weights that follow from it."""
 LEAST_VARIANCE: Final = 0.001
 """Floor for the variance of one score, so that a query that always or never succeeds counts."""
 
@@ -42,7 +45,7 @@ class Prior:
     """The number of searches that it weighs as much as, within `STRENGTHS`."""
 
 
-def fit_prior(scored: Integers, total: Floats) -> Prior | None:
+def fit_prior(scored: Integers | Floats, total: Floats) -> Prior | None:
     """Fit a prior to the usual days of the listed queries of one segment, by moments.
 
     scored (q,) searches, total (q,) sum of their scores, each score in 0…1. None where no query has
@@ -83,36 +86,78 @@ def _correlation(n: Floats, means: Floats, weights: Floats, mean: float) -> floa
     return float(np.clip(between / possible, 0.0, 1.0)) if possible > 0 else 1.0
 
 
-def day_variation(daily_scored: Integers, daily_total: Floats) -> float:
-    """How much queries vary from day to day beyond chance: the variance of a mean, in units of
-    (mean · (1 - mean))², which is about the variance of its logit.
+@dataclass(frozen=True)
+class Variation:
+    """How far the mean of a query on one day is from that of the others."""
 
-    daily_scored (days, q), daily_total (days, q) -> one number for the table, at least 0. It is the
-    excess of the chi-squared statistics of homogeneity, summed over the queries that tell, by what
-    a variation of 1 would add to the sum. Trimming by the excess makes it low, 0.013 where 0.0225
-    is true; by a scaled one it would be less so, but ten queries that broke would double it.
+    design_effect: float
+    """The variance by chance as a multiple of that of independent searches, at least 1: a user's
+    searches for one text resemble one another."""
+    of_days: float
+    """The variance beyond chance in units of (mean · (1 - mean))², which is about that of the
+    logit, at least 0."""
+
+
+ASSUMED_VARIATION: Final = Variation(1.0, 0.02)
+
+
+def fit_variation(daily_scored: Integers, daily_total: Floats) -> Variation:
+    """The variation of a table: daily_scored (days, q), daily_total (days, q), days in order.
+
+    The first and the last day of each query are compared with its other days, as a window is with
+    its usual days: neighbours differ less than that. The square of a difference, divided by its
+    variance by chance, is expected to be
+
+        design_effect + of_days · (mean · (1 - mean))² / chance
+
+    which is fitted by least squares with weights of the fit before. What trimming takes from the
+    mean of squares of normal variables is given back.
     """
     scored, days = daily_scored.sum(axis=0), (daily_scored > 0).sum(axis=0)
     telling = (scored >= TELLING_SEARCHES) & (days >= TELLING_DAYS)
     if telling.sum() < LEAST_TELLING:
         return ASSUMED_VARIATION
-    statistic, weight = _homogeneity(daily_scored[:, telling], daily_total[:, telling])
-    chance = days[telling] - 1.0
-    excess = statistic - chance
-    kept = np.ones(len(excess), np.bool_)  # ties are trimmed in their order
-    kept[np.argsort(-excess, kind="stable")[: int(TRIMMED * len(excess))]] = False
-    return max(0.0, float(excess[kept].sum() / weight[kept].sum()))
+    squares, slopes = _days_apart(daily_scored[:, telling], daily_total[:, telling])
+    trimmed = int(TRIMMED * squares.shape[1])
+    part = trimmed / squares.shape[1]
+    # Both squares of a query together are exponentially distributed.
+    squares = squares / (1 + part * np.log(part) / (1 - part) if trimmed else 1.0)
+    found = ASSUMED_VARIATION
+    for _ in range(ROUNDS):
+        fitted = found.design_effect + found.of_days * slopes
+        by_size = np.argsort((squares / fitted).sum(axis=0), kind="stable")
+        kept = by_size[: len(by_size) - trimmed]
+        found = _fitted(squares[:, kept], slopes[:, kept], fitted[:, kept] ** -2.0)
+    return found
 
 
-def _homogeneity(daily_scored: Integers, daily_total: Floats) -> tuple[Floats, Floats]:
-    """((q,) chi-squared of equal means on all days, (q,) by what a variation of 1 raises it)."""
+def _days_apart(daily_scored: Integers, daily_total: Floats) -> tuple[Floats, Floats]:
+    """((2, q) squares of the first and the last day less the others, in units of their variance by
+    chance, (2, q) by what a variation of 1 raises them)."""
     n = daily_scored.astype(np.float64)
-    whole = n.sum(axis=0)
-    p = (daily_total.sum(axis=0) + 0.5) / (whole + 1)
+    scored, total = n.sum(axis=0), daily_total.sum(axis=0)
+    searched = n > 0
+    ends = [searched.argmax(axis=0), len(n) - 1 - searched[::-1].argmax(axis=0)]
+    queries = np.arange(n.shape[1])
+    own, own_total = n[ends, queries], daily_total[ends, queries]
+    others = scored - own
+    p = (total + 0.5) / (scored + 1)
     variance = np.maximum(p * (1 - p), LEAST_VARIANCE)
-    deviations = (daily_total - n * p) ** 2
-    statistic = np.divide(deviations, n * variance, out=np.zeros_like(n), where=n > 0).sum(axis=0)
-    return statistic, variance * (whole - (n**2).sum(axis=0) / whole)
+    chance = variance * (1 / own + 1 / others)
+    return (own_total / own - (total - own_total) / others) ** 2 / chance, variance**2 / chance
+
+
+def _fitted(squares: Floats, slopes: Floats, weights: Floats) -> Variation:
+    """The line through the squares, within the bounds of a variation."""
+    w, x, xx = (float((weights * slopes**power).sum()) for power in (0, 1, 2))
+    y, xy = float((weights * squares).sum()), float((weights * slopes * squares).sum())
+    apart = w * xx - x**2
+    if apart <= SAME_SLOPES * w * xx:
+        return Variation(1.0, max((xy - x) / xx, 0.0))
+    effect, of_days = (xx * y - x * xy) / apart, (w * xy - x * y) / apart
+    if of_days < 0:
+        return Variation(max(y / w, 1.0), 0.0)
+    return Variation(effect, of_days) if effect >= 1 else Variation(1.0, max((xy - x) / xx, 0.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,24 +246,45 @@ class Losses:
         return self.gained - CONTINUITY > SURE_ERRORS * self.error
 
 
+@dataclass(frozen=True)
+class Usual:
+    """How the queries of a table differ from one another, and from day to day."""
+
+    prior: Prior
+    variation: Variation
+
+    def expected(self, searches: Searches) -> tuple[Floats, Floats]:
+        """((q,) usual means 0…1, shrunk, (q,) so many independent searches say so)."""
+        known = searches.usual_scored / self.variation.design_effect
+        total = searches.usual_total / self.variation.design_effect
+        weight = self.prior.strength + known
+        # Rounding may leave a mean of scores that are all 1 just above 1.
+        means = np.clip((self.prior.mean * self.prior.strength + total) / weight, 0.0, 1.0)
+        return means, weight
+
+
+def usual_of(listed: Searches) -> Usual | None:
+    """The usual of the listed queries of one segment; None where no query has one."""
+    variation = fit_variation(listed.daily_scored, listed.daily_total)
+    known = listed.usual_scored / variation.design_effect
+    prior = fit_prior(known, listed.usual_total / variation.design_effect)
+    return None if prior is None else Usual(prior, variation)
+
+
 def compare_with_usual(
-    searches: Searches, prior: Prior, variation: float, *, lower_is_better: bool = False
+    searches: Searches, usual: Usual, *, lower_is_better: bool = False
 ) -> Losses:
     """Compare queries of one segment with their usual.
 
-    `prior` is that of the segment's listed queries, `variation` that of the table.
     With `lower_is_better` a sum above the expected one is the loss. The variance of a mean of
     scores in 0…1 is at most mean · (1 - mean), so errors need no sum of squares.
     """
     n = searches.scored.astype(np.float64)
-    weight = prior.strength + searches.usual_scored
-    expected = (prior.mean * prior.strength + searches.usual_total) / weight
-    # Rounding may leave a mean of scores that are all 1 just above 1.
-    expected = np.clip(expected, 0.0, 1.0)
+    expected, weight = usual.expected(searches)
     of_score = expected * (1 - expected)
-    of_expected = of_score / (weight + 1) + variation * of_score**2
+    of_expected = of_score / (weight + 1) + usual.variation.of_days * of_score**2
     lost = n * expected - searches.total
-    error = np.sqrt(n * of_score + n**2 * of_expected)
+    error = np.sqrt(n * usual.variation.design_effect * of_score + n**2 * of_expected)
     return Losses(expected, -lost if lower_is_better else lost, error)
 
 
@@ -231,94 +297,3 @@ def order_lost(losses: Losses) -> Integers:
 def order_gained(losses: Losses) -> Integers:
     """(q,) the same by what was gained at least."""
     return np.argsort(-losses.gained_at_least, kind="stable").astype(np.int64)
-
-
-SAID_BEYOND: Final = 2.0
-"""Which queries carry a change is said only where it exceeds so many of its standard errors."""
-
-
-@dataclass(frozen=True, eq=False)
-class Decomposition:
-    """A change of the mean of all searches, and which queries carry it:
-
-        now - usual  =  Σ share_now · (x - u)  +  Σ (share_now - share_usual) · (u - U)
-
-    with x and u the plain means of a query now and usually, U that of the whole usually, and the
-    sums over all queries that are listed and (other). The first sum is of queries that got worse or
-    better, the second of searches that moved between queries.
-    """
-
-    now: float
-    """The mean of the whole, 0…1."""
-    usual: float
-    error: float
-    """The standard error of now - usual."""
-    within: Floats
-    """(q,) the part that comes from the query's own mean; 0 for one that was not searched."""
-    mix: Floats
-    """(q,) the part that comes from its share of the searches; 0 for one without a usual."""
-
-    @property
-    def change(self) -> float:
-        """The sum of all parts, but for rounding."""
-        return self.now - self.usual
-
-    @property
-    def is_beyond_error(self) -> bool:
-        """Whether the change is large enough to ask who carries it."""
-        return abs(self.change) > SAID_BEYOND * self.error
-
-    def carried_by(self, queries: Integers) -> float | None:
-        """The part of the first sum that these queries carry: 0.63 for 63 %; above 1 where all
-        others together changed the other way.
-
-        None where it must not be said: the change is within its errors, or it comes from the mix
-        alone, so that the first sum has the other sign.
-        """
-        own = float(self.within.sum())
-        if not self.is_beyond_error or own * self.change <= 0:
-            return None
-        return float(self.within[queries].sum()) / own
-
-
-def decompose_change(searches: Searches) -> Decomposition | None:
-    """The parts of all `searches`, listed and (other) ones; None where nothing was scored in the
-    window, or nothing on the usual days."""
-    scored, usual_scored = int(searches.scored.sum()), int(searches.usual_scored.sum())
-    if not scored or not usual_scored:
-        return None
-    now, usual = (
-        float(searches.total.sum()) / scored,
-        float(searches.usual_total.sum()) / usual_scored,
-    )
-    # A query without a usual has the whole's, one that was not searched is as usual.
-    own_usual = _means(searches.usual_total, searches.usual_scored, np.full(len(searches), usual))
-    own_now = _means(searches.total, searches.scored, own_usual)
-    share, usual_share = searches.scored / scored, searches.usual_scored / usual_scored
-    return Decomposition(
-        now,
-        usual,
-        _error_of_change(searches, now, usual),
-        share * (own_now - own_usual),
-        (share - usual_share) * (own_usual - usual),
-    )
-
-
-def _means(total: Floats, scored: Integers, otherwise: Floats) -> Floats:
-    return np.divide(total, scored, out=otherwise.copy(), where=scored > 0)
-
-
-def _error_of_change(searches: Searches, now: float, usual: float) -> float:
-    """Chance on both sides, and what the whole varies from day to day beyond it: the usual days are
-    one sample of that, the window is another."""
-    n = searches.daily_scored.sum(axis=1).astype(np.float64)
-    total = searches.daily_total.sum(axis=1)[n > 0]
-    n = n[n > 0]
-    whole, of_score = n.sum(), max(usual * (1 - usual), 0.0)
-    by_chance = max(now * (1 - now), 0.0) / searches.scored.sum() + of_score / whole
-    between = 0.0
-    if len(n) >= TELLING_DAYS:
-        excess = float(((total - n * usual) ** 2 / n).sum()) - (len(n) - 1) * of_score
-        between = max(0.0, excess / float(whole - (n**2).sum() / whole))
-    shares = n / whole
-    return float(np.sqrt(by_chance + between * (1 + float(shares @ shares))))

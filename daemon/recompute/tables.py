@@ -266,7 +266,9 @@ def _notes(found: Queries) -> Iterator[str]:
         yield "Nothing is usual yet: that needs the same hours of a day before."
     if any(row.sure for row in found.rows):
         yield f"! passes {SURE_ERRORS:g} errors: by chance one query in two to four hours does."
-    if found.carried is not None:
-        yield f"The first ten carry {found.carried:.0%} of the change of all."
+    if found.carried_at_least is not None and found.carried_at_most is not None:
+        bounds = (found.carried_at_least, found.carried_at_most)
+        parts = dict.fromkeys(f"{min(max(part, 0.0), 1.0):.0%}" for part in bounds)
+        yield f"The first ten carry {' to '.join(parts)} of the change of all."
     if found.next is not None:
         yield f"{found.listed - len(found.rows):,} more: --limit"

@@ -29,11 +29,11 @@ from ...queries import (
     MergedTables,
     Searches,
     days_to_keep,
-    decompose_change,
     first_examples,
     hashed_keys,
     key_of,
     merge_tables,
+    share_carried,
     without_segment,
 )
 from ...views import NOW, WINDOWS, QueryWindow, columns_of
@@ -152,7 +152,7 @@ def queries(found: Found, order: str, limit: int, skipped: int = 0) -> Queries:
         other=_unlisted(found, order) if whole else None,
         whole=_sums(found, merged.total) if whole else None,
         unlisted_at_most=merged.bound,
-        carried=_carried(found, lines) if order in (LOST, GAINED) else None,
+        **_carried(found, lines if order in (LOST, GAINED) else ()),
         next=_next(window, last) if last < len(lines) else None,
         text=OFF if found.plan.queries is None else found.plan.queries.text,
     )
@@ -163,12 +163,20 @@ def _next(window: QueryWindow, skipped: int) -> str:
     return urlsafe_b64encode(msgspec.json.encode(cursor)).decode()
 
 
-def _carried(found: Found, lines: Sequence[Line]) -> float | None:
-    if found.segment is not None and not found.lists_all:
-        return None
-    parts = decompose_change(found.searches)
-    first = [line.index for line in lines[:CARRIED_BY] if line.index is not None]
-    return None if parts is None else parts.carried_by(np.array(first, np.int64))
+def _carried(found: Found, lines: Sequence[Line]) -> dict[str, float | None]:
+    known = found.segment is None or found.lists_all
+    carried = None
+    if lines and known and found.usual is not None:
+        first = [line.index for line in lines[:CARRIED_BY] if line.index is not None]
+        listed, rest = found.listed, found.unlisted
+        carried = share_carried(listed, rest, found.usual, np.array(first, np.int64))
+    if carried is None:
+        return dict.fromkeys(("carried", "carried_at_least", "carried_at_most"))
+    return {
+        "carried": carried.share,
+        "carried_at_least": carried.least,
+        "carried_at_most": carried.most,
+    }
 
 
 def _row(found: Found, line: Line, order: str) -> QueryRow:

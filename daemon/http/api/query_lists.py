@@ -19,11 +19,12 @@ from ...queries import (
     Page,
     Prior,
     Searches,
+    Usual,
     compare_with_usual,
-    day_variation,
     fit_prior,
     merge_tables,
     page_of_segment,
+    usual_of,
 )
 from ...views import ExamplesOfHour, QueryWindow, columns_of
 
@@ -163,14 +164,16 @@ class Found:
         for a segment, of which it is not known."""
         return self._compared(self.unlisted) if self.segment is None else None
 
+    @cached_property
+    def usual(self) -> Usual | None:
+        """What the listed queries tell of the usual; None where losses are not known."""
+        return usual_of(self.listed) if self.can_lose else None
+
     def _compared(self, searches: Searches) -> Losses | None:
-        listed = self.listed
-        prior = fit_prior(listed.usual_scored, listed.usual_total) if self.can_lose else None
-        if prior is None:
+        if self.usual is None:
             return None
-        variation = day_variation(listed.daily_scored, listed.daily_total)
         lower_is_better = self.of_metric.direction == "down"
-        return compare_with_usual(searches, prior, variation, lower_is_better=lower_is_better)
+        return compare_with_usual(searches, self.usual, lower_is_better=lower_is_better)
 
     @cached_property
     def shrunk_means(self) -> Floats:

@@ -104,9 +104,13 @@ class Queries(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     unlisted_at_most: int
     """The most impressions that any query has that the tables do not list."""
     carried: float | None
-    """The part of the whole's change that the first ten queries carry, beside changes of the mix;
-    null where the whole has not changed by more than two errors, and for a segment of which the
-    tables do not list every query."""
+    """The part of the whole's change that the first ten queries carry, beside changes of the mix
+    and without the bad luck for which they were chosen; null where the whole has not changed by
+    more than two errors, and for a segment of which the tables do not list every query."""
+    carried_at_least: float | None
+    """Two errors below it."""
+    carried_at_most: float | None
+    """Two errors above it; more than 1 where all others may have changed the other way."""
     next: str | None
     """The cursor of the rows that follow."""
     text: str

@@ -259,6 +259,8 @@ EXAMPLES: Final[Mapping[str, Any]] = {
     "Queries.from": TIME,
     "Queries.until": TIME,
     "Queries.carried": 0.63,
+    "Queries.carried_at_least": 0.52,
+    "Queries.carried_at_most": 0.75,
     "GradedBy.doubts": "",
     "GradedBy.superseded_at": None,
     "GradedBy.superseded_by": None,

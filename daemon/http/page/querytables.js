@@ -99,9 +99,10 @@ function comparison(main, want) {
   return `${why} So the worst queries are listed; a query of few searches counts little.`;
 }
 
-function carried({ carried: part, order }) {
-  if (order !== LOST || part === null || part <= 0) return "";
-  return `The first ten listed queries carry ${percent(Math.min(part, 1) * 100, 0)} of what was lost.`;
+function carried({ carried_at_least: least, carried_at_most: most, order }) {
+  if (order !== LOST || least === null || most <= 0) return "";
+  const range = [least, most].map((part) => percent(Math.min(Math.max(part, 0), 1) * 100, 0));
+  return `The first ten listed queries carry ${[...new Set(range)].join(" to ")} of what was lost.`;
 }
 
 const searched = ({ impressions }) => `${count(impressions)} ${impressions === 1 ? "search" : "searches"}`;

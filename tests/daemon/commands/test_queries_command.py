@@ -23,7 +23,7 @@ OTHER = UnlistedSums(9, 1, 4, 9, 0.5, 0.1, 50, 0.75, 2.25, 0.5, 0.5, -4.0, True)
 ROW = QueryRow("a\x1b[2Jb", 2, 1, 7, 3, 7, 0.5, 0.2, 70, 0.9, 2.8, 0.7, 1.1, -4.0, True)
 FOUND = Queries(
     *("2026-11-20T12:00:00.000Z", "2026-11-20T13:00:00.000Z", "RR@10", "lost", None),
-    *(1, 0, 7, 5, 3, (ROW,), SUMS, SUMS, OTHER, SUMS, 2, 0.63, "next", "plain"),
+    *(1, 0, 7, 5, 3, (ROW,), SUMS, SUMS, OTHER, SUMS, 2, 0.63, 0.52, 1.2, "next", "plain"),
 )
 
 
@@ -83,7 +83,7 @@ def test_table_shows_what_is_lost_and_what_is_left_out() -> None:
     text = query_table(FOUND)
     assert "a\\x1b[2Jb" in text and "\x1b" not in text
     assert "2.8" in text and "1.1 !" in text and "(rare: fewer than 5 users)" in text
-    assert "2 more: --limit" in text and "carry 63%" in text
+    assert "2 more: --limit" in text and "carry 52% to 100%" in text
     assert "at most 2 searches" in text
 
 

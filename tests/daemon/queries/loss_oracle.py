@@ -12,10 +12,10 @@ class Query:
 
     scored: int
     total: Fraction
-    days: Sequence[tuple[int, Fraction]]
+    days: Sequence[tuple[int | Fraction, Fraction]]
 
     @property
-    def usual_scored(self) -> int:
+    def usual_scored(self) -> int | Fraction:
         return sum(scored for scored, _ in self.days)
 
     @property
@@ -28,7 +28,7 @@ def prior(queries: Sequence[Query]) -> tuple[float, float] | None:
     searched = [query for query in queries if query.usual_scored]
     if not searched:
         return None
-    n = [query.usual_scored for query in searched]
+    n = [float(query.usual_scored) for query in searched]
     means = [float(query.usual_total / query.usual_scored) for query in searched]
     weights = [float(each) for each in n]
     margin = 0.5 / (sum(n) + 1)
@@ -49,32 +49,76 @@ def prior(queries: Sequence[Query]) -> tuple[float, float] | None:
     return mean, min(max(strength, 0.5), 200.0)
 
 
-def variation(queries: Sequence[Query]) -> float:
-    """η of the table."""
+def variation(queries: Sequence[Query]) -> tuple[float, float]:
+    """(design effect, variation of days) of the table."""
     found = []
     for query in queries:
         days = [(n, total) for n, total in query.days if n]
-        whole = query.usual_scored
-        if whole < 100 or len(days) < 3:
+        if query.usual_scored < 30 or len(days) < 3:
             continue
-        p = (float(query.usual_total) + 0.5) / (whole + 1)
+        p = (float(query.usual_total) + 0.5) / (query.usual_scored + 1)
         w = max(p * (1 - p), 0.001)
-        excess = sum((float(total) - n * p) ** 2 / (n * w) for n, total in days) - (len(days) - 1)
-        found.append((excess, w * (whole - sum(n * n for n, _ in days) / whole)))
+        pairs = []
+        for n, total in (days[0], days[-1]):
+            rest, rest_total = query.usual_scored - n, query.usual_total - total
+            chance = w * (1 / n + 1 / rest)
+            apart = float(total) / n - float(rest_total) / rest
+            pairs.append((apart**2 / chance, w**2 / chance))
+        found.append(pairs)
     if len(found) < 20:
-        return 0.02
-    found.sort(key=lambda each: -each[0])
-    kept = found[int(0.05 * len(found)) :]
-    return max(0.0, sum(excess for excess, _ in kept) / sum(weight for _, weight in kept))
+        return 1.0, 0.02
+    trimmed = int(0.05 * len(found))
+    part = trimmed / len(found)
+    kept_of_mean = 1 + part * math.log(part) / (1 - part) if trimmed else 1.0
+    effect, of_days = 1.0, 0.02
+    for _ in range(10):
+        by_size = sorted(
+            found, key=lambda pairs: sum(square / (effect + of_days * x) for square, x in pairs)
+        )
+        kept = [pair for pairs in by_size[: len(found) - trimmed] for pair in pairs]
+        effect, of_days = line([(y / kept_of_mean, x) for y, x in kept], effect, of_days)
+    return effect, of_days
 
 
-def lost(query: Query, mean: float, strength: float, eta: float) -> tuple[float, float]:
+def line(points: Sequence[tuple[float, float]], effect: float, slope: float) -> tuple[float, float]:
+    """(constant, slope) through (y, x), weighted by what the line before says of them."""
+    weighted = [((effect + slope * x) ** -2, x, y) for y, x in points]
+    w, x, xx, y, xy = (
+        sum(w * x**i * y**j for w, x, y in weighted)
+        for i, j in ((0, 0), (1, 0), (2, 0), (0, 1), (1, 1))
+    )
+    apart = w * xx - x * x
+    tells = apart > 1e-6 * w * xx
+    if tells and w * xy < x * y:
+        return max(y / w, 1.0), 0.0
+    if not tells or xx * y - x * xy < apart:
+        return 1.0, max((xy - x) / xx, 0.0)
+    return (xx * y - x * xy) / apart, (w * xy - x * y) / apart
+
+
+def effective(queries: Sequence[Query], effect: float) -> list[Query]:
+    """The queries as if they had been searched for less often, independently."""
+    rate = 1 / Fraction(effect)
+    return [
+        Query(
+            query.scored,
+            query.total,
+            [(n * rate, total * rate) for n, total in query.days],
+        )
+        for query in queries
+    ]
+
+
+def lost(
+    query: Query, mean: float, strength: float, effect: float, of_days: float
+) -> tuple[float, float]:
     """(lost, lost at least)."""
-    theta = (mean * strength + float(query.usual_total)) / (strength + query.usual_scored)
-    v = theta * (1 - theta) / (strength + query.usual_scored + 1)
+    known = float(query.usual_scored) / effect
+    theta = (mean * strength + float(query.usual_total) / effect) / (strength + known)
+    v = theta * (1 - theta) / (strength + known + 1)
     n = query.scored
     searches = n * theta - float(query.total)
-    variance = n * theta * (1 - theta) + n**2 * (v + eta * (theta * (1 - theta)) ** 2)
+    variance = effect * n * theta * (1 - theta) + n**2 * (v + of_days * (theta * (1 - theta)) ** 2)
     return searches, searches - 0.5 - 2.5 * math.sqrt(max(variance, 0.0))
 
 

@@ -5,11 +5,20 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from relevanced.daemon.queries import Searches, decompose_change
+from relevanced.daemon.queries import (
+    Carried,
+    Prior,
+    Searches,
+    Usual,
+    Variation,
+    decompose_change,
+    share_carried,
+)
 from tests.daemon.queries import loss_oracle
+from tests.daemon.queries.query_traffic import Traffic, claims
 from tests.daemon.queries.random_searches import as_queries, random_searches, taken
 
-FIRST = np.array([0])
+NOTHING = Searches(*(np.zeros(shape) for shape in (1, 1, (5, 1), (5, 1))))
 
 
 def test_parts_add_up_and_equal_the_slow_definition(rng: np.random.Generator) -> None:
@@ -57,38 +66,67 @@ def table(*queries: tuple[int, float, int, float], days: int = 5) -> Searches:
     )
 
 
+def carried(searches: Searches, queries: tuple[int, ...] = (0,)) -> Carried | None:
+    """What these queries carry, where all are listed."""
+    usual = Usual(Prior(0.5, 2.0), Variation(1.0, 0.0))
+    return share_carried(searches, NOTHING, usual, np.array(queries))
+
+
 def test_one_broken_query_carries_everything() -> None:
-    found = decompose_change(table((1_000, 0.0, 1_000, 0.6), (9_000, 0.6, 9_000, 0.6)))
-    assert found is not None and found.change == pytest.approx(-0.06)
-    assert found.carried_by(FIRST) == pytest.approx(1.0)
-    assert found.carried_by(np.array([1])) == pytest.approx(0.0)
+    searches = table((1_000, 0.0, 1_000, 0.6), *[(3_000, 0.6, 3_000, 0.6)] * 3)
+    found = carried(searches)
+    assert found is not None and found.least < 1 < found.most
+    assert found.share == pytest.approx(1.0, abs=0.02)
+    rest = carried(searches, (1, 2, 3))
+    assert rest is not None and rest.least < 0 < rest.most
 
 
 def test_more_than_all_is_carried_where_the_rest_got_better() -> None:
-    found = decompose_change(table((1_000, 0.0, 1_000, 0.6), (9_000, 0.62, 9_000, 0.6)))
-    assert found is not None
-    assert found.carried_by(FIRST) == pytest.approx(0.06 / 0.042)
+    found = carried(table((1_000, 0.0, 1_000, 0.6), *[(3_000, 0.63, 3_000, 0.6)] * 3))
+    assert found is not None and found.least > 1
+    assert found.share == pytest.approx(0.06 / 0.033, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    "traffic",
+    [
+        Traffic(10_000, memory=12.0, whole=0.9, in_a_row=3),
+        Traffic(3_000, hours=24, memory=12.0, whole=0.9),
+        Traffic(10_000, memory=12.0, whole=0.9, broken_searches=30),
+        Traffic(10_000, memory=12.0, broken_searches=100, left=0.5),
+    ],
+    ids=["all", "all, day", "all and ten", "ten"],
+)
+def test_range_of_what_the_first_ten_carry_contains_it(traffic: Traffic) -> None:
+    """Though they are the first ten because they had bad luck, too."""
+    found = claims(traffic, 20, np.random.default_rng(20_261_127))
+    true, said, _, _ = found.carried.T
+    assert len(true) >= 10 and found.covered >= 0.8
+    assert np.median(said) == pytest.approx(np.median(true), rel=0.15)
 
 
 def test_shares_alone_are_the_mix() -> None:
-    found = decompose_change(table((5_000, 0.2, 1_000, 0.2), (5_000, 0.6, 9_000, 0.6)))
+    searches = table((5_000, 0.2, 1_000, 0.2), (5_000, 0.6, 9_000, 0.6))
+    found = decompose_change(searches)
     assert found is not None and not found.within.any()
     assert found.mix.sum() == pytest.approx(-0.16)
-    assert found.is_beyond_error and found.carried_by(FIRST) is None
+    assert found.is_beyond_error and carried(searches) is None
 
 
 def test_nothing_is_carried_where_the_mix_hides_it() -> None:
     """The whole rose though each query fell: no query carries the rise."""
-    found = decompose_change(table((1_000, 0.15, 5_000, 0.2), (9_000, 0.55, 5_000, 0.6)))
+    searches = table((1_000, 0.15, 5_000, 0.2), (9_000, 0.55, 5_000, 0.6))
+    found = decompose_change(searches)
     assert found is not None and found.change > 0 > found.within.sum()
-    assert found.is_beyond_error and found.carried_by(FIRST) is None
+    assert found.is_beyond_error and carried(searches) is None
 
 
 def test_nothing_is_carried_within_the_error() -> None:
-    found = decompose_change(table((10, 0.0, 10, 0.6), (990, 0.6, 990, 0.6)))
+    searches = table((10, 0.0, 10, 0.6), (990, 0.6, 990, 0.6))
+    found = decompose_change(searches)
     assert found is not None and found.change == pytest.approx(-0.006)
     assert found.error == pytest.approx((0.24 / 1_000 + 0.24 / 5_000) ** 0.5, rel=0.02)
-    assert found.carried_by(FIRST) is None
+    assert carried(searches) is None
 
 
 def test_days_that_differ_widen_the_error() -> None:
