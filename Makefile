@@ -80,6 +80,7 @@ bench-alerts: .venv/.has-test
 	$(BIN)/python -m tests.daemon.changes.looks
 	$(BIN)/python -m tests.bench.repairs
 	$(BIN)/python -m tests.bench.noticed
+	$(BIN)/python -m tests.bench.site_drift
 
 bench-queries: .venv/.has-test
 	$(BIN)/python -m tests.bench.query_losses $(ARGS)

@@ -7,10 +7,12 @@ from .bands import SHARES, SIZES
 from .design_effect import (
     BEFORE_KNOWN,
     DAY,
+    DRIFT_HOURS,
     MEASURED_HOURS,
     WEEK,
     HourSums,
     measured,
+    measured_drift,
     of_group,
     used,
 )
@@ -68,7 +70,7 @@ from .patterns import (
     pattern_of,
 )
 from .recovery import Falls, Recoveries, recovered
-from .settings import DEFAULTS, ChangeSettings, ScoreFloor, family
+from .settings import DEFAULTS, ChangeSettings, ScoreFloor, family, is_of_failures
 from .silence import (
     EDGE_MS,
     LEAST_SILENCE_MS,
@@ -157,6 +159,7 @@ __all__ = (
     "Counts",
     "DAY",
     "DEFAULTS",
+    "DRIFT_HOURS",
     "earlier_lane",
     "EDGE_MS",
     "Either",
@@ -190,6 +193,7 @@ __all__ = (
     "HourSums",
     "Incident",
     "incidents",
+    "is_of_failures",
     "joined_leasts",
     "JudgedBins",
     "KEPT_MS",
@@ -208,6 +212,7 @@ __all__ = (
     "Marker",
     "MarkerReach",
     "measured",
+    "measured_drift",
     "MEASURED_HOURS",
     "MeasuredChange",
     "MINUTE_MS",

@@ -1,5 +1,5 @@
 """The design effect, measured: how much more means of hours differ than means of as many
-independent impressions would. Pure.
+independent impressions would; and the drift from week to week. Pure.
 
 One user's searches resemble one another, so that n impressions tell less than n independent ones.
 Whatever judges a mean divides by an error that this factor widens: where it is twice what is
@@ -17,21 +17,28 @@ seems 1.6 where the searches of a session are 5 minutes apart. The estimate is t
 depends on the effect; w stands for the difference between weekdays. So large segments, whose
 differences are drift, count little. Moves that are no noise (a break, its end) are left out first.
 
+The drift is what differences of a week have beyond that: their median, as a fault or a release is
+no drift.
+
 Simulated with searches of users in `tests/daemon/changes/test_design_effect.py`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 
 from relevanced.metrics import Booleans, Floats
 
+from .timeline import share_drift
+
 DAY: Final = 24
 WEEK: Final = 7 * DAY
 MEASURED_HOURS: Final = 3 * WEEK
-"""How many of the last hours are measured."""
+"""How many of the last hours tell the design effect."""
+DRIFT_HOURS: Final = 5 * WEEK
+"""How many tell the drift."""
 BEFORE_KNOWN: Final = 1.5
 """The least effect to judge with while none has been measured."""
 BLOCK: Final = 3
@@ -48,8 +55,17 @@ LEAST_MOVES: Final = 100.0
 """Comparisons, by weight, below which nothing is known."""
 NO_NOISE: Final = 4.0
 """A move this many standard deviations from that of other days is a break, or its end."""
+MOVES_OF_ERROR: Final = 8.0
+"""Moves overlap: the variance of an effect of so many, by weight, is its square."""
+LEAST_IN_WEEK: Final = 50.0
+"""Differences, by weight, below which a week tells no drift."""
+LEAST_WEEKS: Final = 3
+"""Differences of a week that must be there to tell the drift: a release may be in one of them."""
+MOST_DRIFT_RATIO: Final = 0.03
+"""What drifts more is no drift to get used to."""
 _MEDIAN_CHI_SQUARED: Final = 0.4549
 """Of one degree of freedom: the median of squares of standard normal variables."""
+_HALVINGS: Final = 12
 
 
 @dataclass(frozen=True)
@@ -65,18 +81,57 @@ class HourSums:
     variances: Floats
     drift_ratio: float
     """Standard deviation of the drift of these scores, as a share of them."""
+    failures: bool = False
+    """Whether they are shares of searches that fail."""
+
+    def last(self, hours: int) -> "HourSums":
+        """The last of them."""
+        kept = slice(-hours, None)
+        return HourSums(
+            self.scored[:, kept],
+            self.means[:, kept],
+            self.variances[:, kept],
+            self.drift_ratio,
+            self.failures,
+        )
+
+    def drift_at(self, levels: Floats) -> Floats:
+        """The standard deviation of the drift of scores of these levels."""
+        return np.asarray(self.drift_ratio * levels * share_drift(levels, self.failures))
+
+
+@dataclass(frozen=True)
+class GroupEffect:
+    """The design effect that some series tell together."""
+
+    effect: float
+    """0 or more."""
+    moves: float
+    """By weight, at least `LEAST_MOVES`."""
 
 
 def measured(groups: Iterable[HourSums]) -> float | None:
     """The design effect, 0 or more; None while too little is known: less than a week, or no group
     with enough impressions and little enough drift.
 
-    Each group has series that tell the same: one metric of the segments of one grouping. The
-    result is the largest of the groups. The errors of all scores are widened by it, so those of
-    the metric whose values depend most on the user must not be too small.
+    Each group has series that tell the same: one metric of the segments of one grouping. The errors
+    of all scores are widened by the result, so those of the metric whose values depend most on the
+    user must not be too small: it is the largest of the groups. But the largest of forty is the one
+    with the greatest error, so each is shrunk first towards the mean of all, by how much they
+    differ beyond their errors.
     """
     found = [effect for hours in groups if (effect := of_group(hours)) is not None]
-    return max(found, default=None)
+    if not found:
+        return None
+    effects = np.array([each.effect for each in found])
+    moves = np.array([each.moves for each in found])
+    mean = float(moves @ effects / moves.sum())
+    errors = MOVES_OF_ERROR * max(mean, 1.0) ** 2 / moves
+    weights = 1 / errors
+    excess = float(weights @ (effects - mean) ** 2) - (len(found) - 1)
+    free = weights.sum() - (weights**2).sum() / weights.sum()
+    between = max(excess / free, 0.0) if free > 0 else 0.0
+    return float((mean + between / (between + errors) * (effects - mean)).max())
 
 
 def used(setting: float, known: float | None) -> float:
@@ -85,15 +140,15 @@ def used(setting: float, known: float | None) -> float:
     return max(setting, BEFORE_KNOWN if known is None else known)
 
 
-def of_group(hours: HourSums) -> float | None:
-    """The design effect that these series tell together, 0 or more; None where they tell too
-    little."""
+def of_group(hours: HourSums) -> GroupEffect | None:
+    """The design effect that these series tell together; None where they tell too little."""
+    hours = hours.last(MEASURED_HOURS)
     if hours.scored.shape[1] < WEEK:
         return None
     blocks = _blocks(hours)
     moves = _difference(blocks, BLOCK)
-    levels = _medians(np.where(blocks.known, blocks.values, np.nan), axis=1)[:, np.newaxis]
-    drift = 2 * (hours.drift_ratio * levels) ** 2 * _drift_of_a_move()
+    levels = _levels(blocks)
+    drift = 2 * hours.drift_at(levels) ** 2 * _drift_of_a_move()
     moves = _without_breaks(moves, drift)
     total = weight = 0.0
     for days in COMPARED_DAYS:
@@ -102,7 +157,67 @@ def of_group(hours: HourSums) -> float | None:
         weights, effects = _effects(compared, 2 * drift, weekdays)
         total += float((weights * effects).sum())
         weight += float(weights.sum())
-    return max(total / weight, 0.0) if weight >= LEAST_MOVES else None
+    return GroupEffect(max(total / weight, 0.0), weight) if weight >= LEAST_MOVES else None
+
+
+def measured_drift(groups: Sequence[HourSums], design_effect: float) -> float | None:
+    """The drift ratio of one metric from week to week, from its series in the last five weeks, at
+    most `MOST_DRIFT_RATIO`; None where fewer than `LEAST_WEEKS` differences of a week tell it.
+
+    Series count by the share of their variance that is drift by the ratio they come with.
+    """
+    if not groups or groups[0].scored.shape[1] <= LEAST_WEEKS * WEEK:
+        return None
+    parts = [_weekly(hours, design_effect) for hours in groups]
+    weeks = [_joined(of_week) for of_week in zip(*parts, strict=False)]
+    told = [of_week for of_week in weeks if of_week[2].sum() >= LEAST_IN_WEEK]
+    if len(told) < LEAST_WEEKS:
+        return None
+    # A fault of some days is in two or three of the differences, a release in one.
+    steady = sorted(_drift_by_median(*of_week) for of_week in told)[1]
+    squares, chance, weights = _joined(told)
+    kept = squares <= NO_NOISE**2 * (chance + steady**2)
+    found = _drift_by_median(squares[kept], chance[kept], weights[kept])
+    return min(found, MOST_DRIFT_RATIO)
+
+
+_Squares: TypeAlias = tuple[Floats, Floats, Floats]
+"""(n,) each: squares of differences of a week in units of what a drift of 1 gives them, what chance
+gives them, and weights."""
+
+
+def _weekly(hours: HourSums, design_effect: float) -> list[_Squares]:
+    """Of each of the last weeks, the newest first."""
+    blocks = _blocks(hours.last(DRIFT_HOURS))
+    by_drift = 2 * hours.drift_at(_levels(blocks)) ** 2 / hours.drift_ratio**2
+    apart = _difference(blocks, WEEK)
+    known = apart.known & (by_drift > 0)
+    scale = np.where(known, by_drift, 1.0)
+    squares = apart.values**2 / scale
+    chance = design_effect * apart.variances / scale
+    weights = np.where(known, hours.drift_ratio**2 / (hours.drift_ratio**2 + chance), 0.0)
+    # The earliest has fewer hours, by those of a block.
+    ends = range(known.shape[1], WEEK - DAY, -WEEK)
+    return [
+        (squares[:, at][known[:, at]], chance[:, at][known[:, at]], weights[:, at][known[:, at]])
+        for at in (slice(max(end - WEEK, 0), end) for end in ends)
+    ]
+
+
+def _joined(parts: Iterable[_Squares]) -> _Squares:
+    squares, chance, weights = (np.concatenate(each) for each in zip(*parts, strict=True))
+    return squares, chance, weights
+
+
+def _drift_by_median(squares: Floats, chance: Floats, weights: Floats) -> float:
+    """The drift ratio by which half of the squares, by weight, are at most what they are of half of
+    all normal variables."""
+    low, high = 0.0, 2 * MOST_DRIFT_RATIO
+    for _ in range(_HALVINGS):
+        ratio = (low + high) / 2
+        beyond = squares > _MEDIAN_CHI_SQUARED * (chance + ratio**2)
+        low, high = (ratio, high) if 2 * weights[beyond].sum() > weights.sum() else (low, ratio)
+    return (low + high) / 2
 
 
 @dataclass(frozen=True)
@@ -126,6 +241,11 @@ def _blocks(hours: HourSums) -> _Values:
     return _Values(
         np.where(known, total / divisor, 0.0), np.where(known, spreads / divisor**2, 0.0), known
     )
+
+
+def _levels(blocks: _Values) -> Floats:
+    """(series, 1): the median score of each."""
+    return _medians(np.where(blocks.known, blocks.values, np.nan), axis=1)[:, np.newaxis]
 
 
 def _rolled(values: Floats | Booleans) -> Floats:

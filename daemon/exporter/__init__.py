@@ -19,7 +19,7 @@ from .baselines import (
     shares,
     sides_of,
 )
-from .design_effects import HOURS_AT_ONCE, DesignEffect, Measuring
+from .design_effects import HOURS_AT_ONCE, MeasuredNoise, Measuring
 from .detector import CELLS_PER_MS, Basis, ChangeDetector, look_at
 from .exporter import Exporter, refresh_after_s
 from .exposition import (
@@ -99,7 +99,6 @@ __all__ = (
     "Condition",
     "DAY",
     "DAYS",
-    "DesignEffect",
     "Detection",
     "earlier",
     "experiment_samples",
@@ -129,6 +128,7 @@ __all__ = (
     "MarkerStore",
     "Measure",
     "MeasureScores",
+    "MeasuredNoise",
     "Measuring",
     "metrics_text",
     "MOST_NEW",

@@ -8,7 +8,7 @@ Pure apart from the ends that it remembers: a new process calls nothing by these
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -353,8 +353,8 @@ class _End:
 class UsualCalls:
     """Looks at the comparisons, look after look."""
 
-    def __init__(self, plan: Plan, change_settings: ChangeSettings) -> None:
-        self._plan, self._change_settings = plan, change_settings
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
         directions = {"up": 1.0, "down": -1.0, "none": np.nan}
         self._directions = np.array([directions[metric.direction] for metric in plan.metrics])
         self._segments: tuple[Segment, ...] = ()
@@ -365,7 +365,7 @@ class UsualCalls:
         end_ms: int,
         comparisons: Sequence[BaselineComparison],
         segments: tuple[Segment, ...],
-        design_effect: float,
+        change_settings: ChangeSettings,
         hour_before: HourBefore = lambda end_ms: None,
     ) -> tuple[str, Booleans] | None:
         """(lane, (segments, metrics) whether it calls each); None without a comparison of the last
@@ -384,7 +384,6 @@ class UsualCalls:
             for end in self._ends
             if end.unit == hour.unit and 0 < end_ms - end.end_ms <= KEPT_MS
         ]
-        change_settings = replace(self._change_settings, design_effect=design_effect)
         now = self._end(end_ms, by_window, change_settings, hour_before)
         at_ends = [now, *(self._at(end_ms - back * APART_MS) for back in range(1, weeks.ENDS))]
         if not self._ends or end_ms - self._ends[-1].end_ms >= APART_MS:

@@ -1,18 +1,28 @@
-"""The design effect of this installation's searches, measured from the last weeks of hours.
+"""The design effect of this installation's searches, and how its scores drift, measured from the
+last weeks of hours.
 
 Pure apart from what it remembers: the rows of some segments in each hour, which are unpacked some
 hours at a time, so that no snapshot waits for weeks of them.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
 
 from relevanced.metrics import Floats
 
-from ..changes import DAY, MEASURED_HOURS, ChangeSettings, HourSums, measured, used
+from ..changes import (
+    DAY,
+    DRIFT_HOURS,
+    ChangeSettings,
+    HourSums,
+    is_of_failures,
+    measured,
+    measured_drift,
+    used,
+)
 from ..lane import Rows
 from ..panes import pane_start
 from ..plan import OTHER, Plan
@@ -26,19 +36,40 @@ HOURS_AT_ONCE: Final = 168
 
 
 @dataclass(frozen=True)
-class DesignEffect:
-    """What is served of it."""
+class MeasuredNoise:
+    """What was measured."""
 
     used: float
+    """The design effect to judge with."""
     measured: float | None = None
     """None until it is known."""
+    drift_ratios: Mapping[str, float] = field(default_factory=dict)
+    """Metric → its drift from week to week, where that is known."""
+
+    def applied(self, change_settings: ChangeSettings) -> ChangeSettings:
+        """The settings with what is measured, where it is larger: what earlier weeks and days are
+        compared with. Within hours no score drifts as far."""
+        ratios = {
+            name: max(change_settings.drift_of(name), ratio)
+            for name, ratio in self.drift_ratios.items()
+        }
+        return replace(
+            change_settings,
+            design_effect=self.used,
+            metric_drift_ratios={**change_settings.metric_drift_ratios, **ratios},
+        )
+
+    @property
+    def of_judged(self) -> "MeasuredNoise":
+        """The same for judged scores: drift is that of feedback."""
+        return replace(self, drift_ratios={})
 
 
 class Measuring:
     """Measures once an hour, when another hour has settled."""
 
     def __init__(self, plan: Plan, change_settings: ChangeSettings) -> None:
-        self.found = DesignEffect(used(change_settings.design_effect, None))
+        self.found = MeasuredNoise(used(change_settings.design_effect, None))
         """As of the last hour that was measured."""
         self._plan = plan
         self._change_settings = change_settings
@@ -49,7 +80,7 @@ class Measuring:
         self._measured: tuple[tuple[int, object], ...] = ()
         """The hours that the result was measured from."""
 
-    def take(self, history: HourHistory, snapshot: Snapshot, shown: Selection) -> DesignEffect:
+    def take(self, history: HourHistory, snapshot: Snapshot, shown: Selection) -> MeasuredNoise:
         """Measure, if the hours are others than before and all of them are unpacked; returns what
         is known. `history` must have taken the lanes of the snapshot. Raises Damaged."""
         starts = _whole_hours(history, snapshot, self._plan)
@@ -62,8 +93,12 @@ class Measuring:
             self._rows[start] = (version, history.rows_of(start, self._segments))
         if len(missing) <= HOURS_AT_ONCE:
             self._rows = {start: self._rows[start] for start in starts}
-            known = measured(self._groups(starts))
-            self.found = DesignEffect(used(self._change_settings.design_effect, known), known)
+            groups = self._groups(starts)
+            known = measured(each for of_metric in groups.values() for each in of_metric)
+            effect = used(self._change_settings.design_effect, known)
+            drifts = {name: measured_drift(each, effect) for name, each in groups.items()}
+            ratios = {name: drift for name, drift in drifts.items() if drift is not None}
+            self.found = MeasuredNoise(effect, known, ratios)
             self._measured = hours
         return self.found
 
@@ -80,9 +115,9 @@ class Measuring:
         if chosen != self._segments:
             self._segments, self._rows = chosen, {}
 
-    def _groups(self, starts: list[int]) -> Iterator[HourSums]:
-        """One metric of the segments of one grouping each, from the first of the hours to the
-        last."""
+    def _groups(self, starts: list[int]) -> dict[str, list[HourSums]]:
+        """Metric → the segments of each grouping, from the first of the hours to the last."""
+        groups: dict[str, list[HourSums]] = {metric.name: [] for metric in self._plan.metrics}
         length = (starts[-1] - starts[0]) // self._plan.hour_ms + 1
         rows = np.zeros((len(self._segments), length, self._plan.row_width))
         for start in starts:
@@ -92,8 +127,15 @@ class Measuring:
             for index, metric in enumerate(self._plan.metrics):
                 column = self._plan.metric_column(index)
                 if len(own):
-                    drift_ratio = self._change_settings.drift_of(metric.name)
-                    yield _hours(own[:, :, column : column + 3], metric.unit, drift_ratio)
+                    groups[metric.name].append(
+                        _hours(
+                            own[:, :, column : column + 3],
+                            metric.unit,
+                            self._change_settings.drift_of(metric.name),
+                            is_of_failures(metric),
+                        )
+                    )
+        return groups
 
 
 def _whole_hours(history: HourHistory, snapshot: Snapshot, plan: Plan) -> list[int]:
@@ -103,7 +145,7 @@ def _whole_hours(history: HourHistory, snapshot: Snapshot, plan: Plan) -> list[i
         return []
     end_ms = pane_start(snapshot.as_of_ms - plan.timing.settle_ms, plan.hour_ms)
     # The first hour is left out: the lane may have begun within it.
-    begin_ms = max(min(history.starts) + plan.hour_ms, end_ms - MEASURED_HOURS * plan.hour_ms)
+    begin_ms = max(min(history.starts) + plan.hour_ms, end_ms - DRIFT_HOURS * plan.hour_ms)
     covered = range(begin_ms, end_ms, plan.hour_ms)
     left_out = outages(history.traffic(), covered) | history.lost
     return [start for start in covered if start not in left_out]
@@ -129,11 +171,11 @@ def _busiest(snapshot: Snapshot, shown: Selection) -> Iterator[Segment]:
             yield segment
 
 
-def _hours(columns: Floats, unit: int, drift_ratio: float) -> HourSums:
+def _hours(columns: Floats, unit: int, drift_ratio: float, failures: bool) -> HourSums:
     """From (series, hours, 3) of scored impressions, sums and squares in a metric's unit."""
     scored, sums, squares = columns[..., 0], columns[..., 1] / unit, columns[..., 2] / unit
     several = scored > 1
     means = np.divide(sums, scored, out=np.zeros_like(sums), where=scored > 0)
     spread = np.maximum(squares - sums * means, 0.0)
     variances = np.divide(spread, scored - 1, out=np.zeros_like(sums), where=several)
-    return HourSums(np.where(several, scored, 0.0), means, variances, drift_ratio)
+    return HourSums(np.where(several, scored, 0.0), means, variances, drift_ratio, failures)

@@ -48,6 +48,7 @@ from ..panes import pane_start
 from ..plan import Plan
 from ..views import HourHistory, LaneView, Segment, Selection
 from .baselines import BaselineComparison, UsualCalls, hour_until, sides_of
+from .design_effects import MeasuredNoise
 from .measures import Detection, FoundChanges
 from .timelines import Timelines
 
@@ -72,7 +73,7 @@ class Basis:
     """The segments that have series of their own."""
     comparisons: Sequence[BaselineComparison] = ()
     """Of these segments."""
-    design_effect: float = BEFORE_KNOWN
+    noise: MeasuredNoise = MeasuredNoise(BEFORE_KNOWN)
     judged: Callable[[], JudgedBins | None] = lambda: None
     """The judged rows, asked for where something fell."""
 
@@ -91,7 +92,7 @@ class ChangeDetector:
         self.apart_ms = 0
         """The least event time between two looks."""
         self._last = Detection()
-        self._usual_calls = UsualCalls(plan, change_settings)
+        self._usual_calls = UsualCalls(plan)
         self.falls: tuple[Fall, ...] = ()
         """As of the last look."""
 
@@ -135,10 +136,8 @@ class ChangeDetector:
         self.apart_ms = timeline.scored.size // CELLS_PER_MS
         segments = self._timelines.segments
         begin_ms = min((*history.starts[:1], int(timeline.starts[0])))
-        of_metrics = _noise(self._plan, self._change_settings, basis.design_effect)
-        found_at = look_at(
-            timeline, segments, self._plan, self._change_settings, basis.design_effect
-        )
+        of_metrics = noise_of(self._plan.metrics, basis.noise.applied(self._change_settings))
+        found_at = look_at(timeline, segments, self._plan, self._change_settings, basis.noise.used)
         whole = replace(found_at, graded=self._graded)
         noise, directions = whole.noise, whole.directions
         look = replace(whole, timeline=without_falls(whole, self.falls))
@@ -184,7 +183,7 @@ class ChangeDetector:
             look.end_ms,
             basis.comparisons,
             basis.gauges.segments,
-            basis.design_effect,
+            basis.noise.applied(self._change_settings),
             lambda end_ms: hour_until(history, basis.gauges, end_ms, since_ms),
         )
         if found is None:
@@ -248,7 +247,8 @@ def look_at(
     design_effect: float,
 ) -> Look:
     """The look at a timeline whose series are these segments times the metrics of the plan."""
-    noise, copies = _noise(plan, change_settings, design_effect), len(segments)
+    noise = noise_of(plan.metrics, replace(change_settings, design_effect=design_effect))
+    copies = len(segments)
     assert not isinstance(noise.drift_ratio, float)
     return Look(
         timeline,
@@ -260,10 +260,6 @@ def look_at(
             failures=np.tile(noise.failures, copies),
         ),
     )
-
-
-def _noise(plan: Plan, change_settings: ChangeSettings, design_effect: float) -> ScoreNoise:
-    return noise_of(plan.metrics, replace(change_settings, design_effect=design_effect))
 
 
 def _scanned(

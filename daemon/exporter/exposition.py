@@ -172,12 +172,18 @@ def render_traffic(
     return _texts(bodies)
 
 
-def render_design_effect(used: float, measured: float | None) -> Exposition:
-    """Both texts of the design effect: the one to judge with, and the measured one, if known."""
+def render_design_effect(
+    used: float, measured: float | None, drift_ratios: Mapping[str, float]
+) -> Exposition:
+    """Both texts of the design effect: the one to judge with, and the measured one, if known; and
+    of the measured drift of each metric."""
     bodies: Bodies = {}
     of_kind = {"used": used} | ({} if measured is None else {"measured": measured})
     for kind, value in of_kind.items():
         add(bodies, FAMILIES["relevanced_design_effect"], "", [""], f'{{kind="{kind}"}} ', [value])
+    for metric, ratio in drift_ratios.items():
+        labels = f'{{metric="{escape(metric)}"}} '
+        add(bodies, FAMILIES["relevanced_measured_drift_ratio"], "", [""], labels, [ratio])
     return _texts(bodies)
 
 

@@ -321,7 +321,7 @@ class Publisher:
         reading = Reading(
             found,
             experiments,
-            replace(self._change_settings, design_effect=self._measuring.found.used),
+            self._measuring.found.applied(self._change_settings),
             ordered((*marked, *self.first_sights)),
             tuple(each for each in self.markers if each not in marked),
             self._arrivals.of(found[0], self._scorers[0].history),
@@ -337,18 +337,18 @@ class Publisher:
         if found[0].comparisons is not self._measured:
             self._measured = found[0].comparisons
             self._measuring.take(self._scorers[0].history, whole, gauges)
-        effect = self._measuring.found.used
+        noise = self._measuring.found
         graded = (scorer.bins for scorer in self._scorers if scorer.measure.is_graded)
         bins = next(graded, no_bins)
         return tuple(
-            replace(scores, changes=scorer.look(effect, bins))
+            replace(scores, changes=scorer.look(noise, bins))
             for scores, scorer in zip(found, self._scorers, strict=True)
         )
 
     def _series(self, whole: Snapshot, reading: Reading) -> Exposition:
         """The series of all the traffic: of the one process that serves them."""
         counters, self.previous = counters_of(whole, reading.selection, self._plan, self.previous)
-        effect, found = self._measuring.found, list[Exposition]()
+        noise, found = self._measuring.found, list[Exposition]()
         for scores, kept in zip(reading.scores, self._texts, strict=True):
             found.append(kept.of(exposition.render_windows, scores, scores.snapshot))
             if scores is reading.clicks:
@@ -358,7 +358,8 @@ class Publisher:
             found.append(kept.of(exposition.render_compared, scores, scores.comparisons))
             found.append(exposition.render_grading(scores))
             if scores is reading.clicks:
-                found.append(exposition.render_design_effect(effect.used, effect.measured))
+                measured = noise.used, noise.measured, noise.drift_ratios
+                found.append(exposition.render_design_effect(*measured))
                 found.append(kept.of(_changes, scores, scores.changes))
         classes = classes_by_attribute(reading.views, self._plan)
         graded = () if reading.judged is None else reading.judged.files

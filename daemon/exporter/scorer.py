@@ -52,6 +52,7 @@ from ..views import (
 )
 from . import baselines
 from .baselines import BaselineComparison
+from .design_effects import MeasuredNoise
 from .detector import Basis, ChangeDetector, look_at
 from .measures import Detection, Measure, MeasureScores
 from .timelines import Timelines
@@ -155,7 +156,7 @@ class Scorer:
         )
 
     def look(
-        self, design_effect: float, judged: Callable[[], JudgedBins | None] = no_bins
+        self, noise: MeasuredNoise, judged: Callable[[], JudgedBins | None] = no_bins
     ) -> Detection:
         """What fell by the last scores, which are looked at no more often than once per base pane;
         nothing while nothing grades what must be graded. `judged`: the graded rows, which say more
@@ -173,11 +174,12 @@ class Scorer:
         found = Detection()
         if scores.is_comparable:
             bins = no_bins if self.measure.is_graded else judged
-            found = self._looked(Basis(scores.selection, scores.comparisons, design_effect, bins))
+            own = noise.of_judged if self.measure.is_graded else noise
+            found = self._looked(Basis(scores.selection, scores.comparisons, own, bins))
         if found is not self._found or not is_same:
-            closed = (*found.closed, *self._of_former(design_effect))
+            closed = (*found.closed, *self._of_former(noise.used))
             latest_first = sorted(closed, key=lambda story: -(story.fall.ended_ms or 0.0))
-            open_now = tuple(self._with_live(story, design_effect) for story in found.open)
+            open_now = tuple(self._with_live(story, noise.used) for story in found.open)
             self._found = found
             self._last = replace(found, open=open_now, closed=tuple(latest_first))
         return self._last

@@ -50,21 +50,27 @@ _DAY: Final = 24 * PANES_PER_HOUR
 
 
 def compared(
-    gauges: Mapping[str, WeekSides], made_of: Mapping[str, MadeOf] = WEEKS, direction: float = 1.0
+    gauges: Mapping[str, WeekSides],
+    made_of: Mapping[str, MadeOf] = WEEKS,
+    direction: float = 1.0,
+    noise: ScoreNoise = NOISE,
 ) -> dict[str, WeeksCompared]:
     """Window, 3h included → what the recording rules compute from the gauges, with the default
     settings: (trials, instants), NaN where undefined."""
     windows = {**gauges, THREE_HOURS: three_hours(_hours(gauges[HOUR]))}
     return {
-        name: compare(sides, made_of[name], NOISE, direction) for name, sides in windows.items()
+        name: compare(sides, made_of[name], noise, direction) for name, sides in windows.items()
     }
 
 
 def conditions(
-    gauges: Mapping[str, WeekSides], made_of: Mapping[str, MadeOf] = WEEKS, direction: float = 1.0
+    gauges: Mapping[str, WeekSides],
+    made_of: Mapping[str, MadeOf] = WEEKS,
+    direction: float = 1.0,
+    noise: ScoreNoise = NOISE,
 ) -> Called:
     """Where the conditions of the alerts hold: (trials, instants)."""
-    return weeks_called(compared(gauges, made_of, direction), CHANGE_SETTINGS)
+    return weeks_called(compared(gauges, made_of, direction, noise), CHANGE_SETTINGS)
 
 
 def verdicts(conditions_hold: Called) -> Called:

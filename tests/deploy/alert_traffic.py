@@ -72,8 +72,12 @@ def simulate(
     counts = rng.poisson(expected(traffic, hour)).astype(np.float64)
     true = season(traffic, hour) * (1 + traffic.drift * drifting(traffic, trials, panes, rng))
     true[:, before + drop_at_hour * PANES_PER_HOUR :] *= 1 - drop
-    sums = summed(traffic, counts, true, rng)
-    ends = np.arange(before, panes, dtype=np.intp) - SETTLING_PANES
+    return gauges(traffic, counts, summed(traffic, counts, true, rng), before)
+
+
+def gauges(traffic: Traffic, counts: Floats, sums: Floats, before: int) -> dict[str, WeekSides]:
+    """Window → its gauges at each pane but so many, from the impressions and sums of panes."""
+    ends = np.arange(before, counts.shape[1], dtype=np.intp) - SETTLING_PANES
     return {
         window: _gauges(traffic, cumulated(counts), cumulated(sums), ends, width)
         for window, width in WINDOWS.items()

@@ -103,8 +103,8 @@ class ChangesSection(ChangeSettings):
     drift_ratio: float = setting(
         ChangeSettings.drift_ratio,
         _RATIO,
-        "Standard deviation of a score's drift from week to week beyond its sampling error, as a "
-        "share of the score.",
+        "Least standard deviation of a score's drift from week to week, beyond its sampling error, "
+        "to judge with, as a share of the score.",
     )
     weekday_drift_ratio: float = setting(
         ChangeSettings.weekday_drift_ratio,

@@ -59,9 +59,9 @@ def simulated(
     return ScoreTimeline(starts, ends, scored, sums, squares, hourly)
 
 
-def drifts(hours: Floats, series: int, rng: np.random.Generator) -> Floats:
-    """(bins, series) of a process with variance 1 and a memory of 12 hours."""
-    kept = np.exp(-hours / 12)
+def drifts(hours: Floats, series: int, rng: np.random.Generator, memory_h: float = 12.0) -> Floats:
+    """(bins, series) of a process with variance 1 and such a memory."""
+    kept = np.exp(-hours / memory_h)
     steps = rng.standard_normal((len(hours), series)) * np.sqrt(1 - kept**2)[:, None]
     drift = np.empty_like(steps)
     drift[0] = rng.standard_normal(series)

@@ -1,5 +1,6 @@
 """The measured design effect, of simulated searches of users."""
 
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -8,26 +9,42 @@ import pytest
 from relevanced.daemon.changes import (
     BEFORE_KNOWN,
     DAY,
+    DRIFT_HOURS,
     MEASURED_HOURS,
     WEEK,
+    HourSums,
     measured,
+    measured_drift,
     of_group,
     used,
 )
-from tests.daemon.changes.searchers import DRIFT_RATIO, Floats, Site, hours_of, sums, times
+from tests.daemon.changes.searchers import (
+    DEVIATION,
+    DRIFT_RATIO,
+    Floats,
+    Site,
+    hours_of,
+    sums,
+    times,
+)
+from tests.daemon.changes.sites import drifts
 
 SEED: Final = 20261123
 SEGMENTS: Final = 8
+THIN: Final = [(40, seed) for seed in range(40)]
+"""(impressions an hour, seed) of groups of one segment."""
 
 
 def known(*series: Floats) -> float:
-    effect = of_group(hours_of(*series))
-    assert effect is not None
-    return effect
+    found = of_group(hours_of(*series))
+    assert found is not None
+    return found.effect
 
 
-def weeks_of(site: Site, segments: int, hours: int = MEASURED_HOURS) -> list[Floats]:
-    rng = np.random.default_rng(SEED)
+def weeks_of(
+    site: Site, segments: int, hours: int = MEASURED_HOURS, seed: int = SEED
+) -> list[Floats]:
+    rng = np.random.default_rng(seed)
     return [sums(site, hours, rng) for _ in range(segments)]
 
 
@@ -129,7 +146,54 @@ def test_scores_that_never_vary_tell_nothing() -> None:
 def test_the_largest_group_counts() -> None:
     alone, alike = (weeks_of(Site(1_000, effect), 4) for effect in (1.0, 3.0))
     effect = measured([hours_of(*alone), hours_of(*alike), hours_of(np.zeros((3, WEEK)))])
-    assert effect == pytest.approx(known(*alike))
+    assert effect == pytest.approx(known(*alike), rel=0.05)
+
+
+def test_the_largest_of_many_groups_that_are_alike_is_no_larger() -> None:
+    """Of forty groups the largest is the one with the greatest error."""
+    groups = [hours_of(*weeks_of(Site(per_hour, 1.2), 1, seed=seed)) for per_hour, seed in THIN]
+    largest = max(found.effect for group in groups if (found := of_group(group)))
+    effect = measured(groups)
+    assert largest > 1.4 and effect == pytest.approx(1.2, abs=0.12)
+
+
+def drifting(drift: float, memory_h: float, seed: int, series: int = 8) -> HourSums:
+    """Five weeks of scores of 0.57, of 2,000 impressions an hour."""
+    rng = np.random.default_rng(seed)
+    shape = series, DRIFT_HOURS
+    level = 0.57 * (1 + drift * drifts(np.ones(DRIFT_HOURS), series, rng, memory_h).T)
+    means = level + DEVIATION * np.sqrt(1.2 / 2_000) * rng.standard_normal(shape)
+    return HourSums(np.full(shape, 2_000.0), means, np.full(shape, DEVIATION**2), DRIFT_RATIO)
+
+
+@pytest.mark.parametrize(("drift", "memory_h"), [(0.006, 12.0), (0.015, 72.0), (0.012, 24.0)])
+def test_five_weeks_tell_the_drift(drift: float, memory_h: float) -> None:
+    found = measured_drift([drifting(drift, memory_h, SEED)], 1.2)
+    assert found == pytest.approx(drift, rel=0.25)
+
+
+@pytest.mark.parametrize("days", [(30, 35), (20, 23), (17, 24), (10, 35)])
+def test_faults_and_releases_are_no_drift(days: tuple[int, int]) -> None:
+    hours = drifting(0.006, 12.0, SEED)
+    factor = np.ones(DRIFT_HOURS)
+    factor[days[0] * DAY : days[1] * DAY] = 0.8
+    found = measured_drift([replace(hours, means=factor * hours.means)], 1.2)
+    assert found is not None and found < 0.012
+
+
+def test_the_drift_of_failures_is_that_of_the_successes() -> None:
+    hours = drifting(0.015, 72.0, SEED)
+    opposite = replace(hours, means=1 - hours.means, failures=True)
+    found, other = (measured_drift([each], 1.2) for each in (hours, opposite))
+    assert found is not None and other == pytest.approx(found / (3 * 0.43), rel=0.1)
+
+
+def test_the_drift_is_unknown_before_four_weeks_and_without_traffic() -> None:
+    hours = drifting(0.015, 72.0, SEED)
+    assert measured_drift([hours.last(4 * WEEK - DAY)], 1.2) is None
+    assert measured_drift([hours.last(4 * WEEK)], 1.2) is not None
+    assert measured_drift([replace(hours, scored=hours.scored / 1_000)], 1.2) is None
+    assert measured_drift([], 1.2) is None
 
 
 def test_what_is_used_is_never_below_the_setting() -> None:

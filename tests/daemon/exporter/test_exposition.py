@@ -319,7 +319,7 @@ def test_series_are_those_of_the_table(parse: Parse) -> None:
     lane = seen_by("web", country="US")
     families += parse(exposed([view_of(lane)], lane.plan))
     families += parse(exposed(views, PLAN, found_of(partly_defined(0.6, 0.7))))
-    families += parse(render_design_effect(1.5, 1.4))
+    families += parse(render_design_effect(1.5, 1.4, {"P@1": 0.01}))
     families += parse(render_changes(change_samples(fallen(), PLAN)))
     told = Detection(told=(open_change(),))
     families += parse(render_changes(open_change_samples("feedback", told, PLAN)))

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from relevanced.daemon.changes import HOUR_MS, MINUTE_MS, ChangeSettings
-from relevanced.daemon.exporter import BaselineComparison, UsualCalls
+from relevanced.daemon.exporter import BaselineComparison, MeasuredNoise, UsualCalls
 from relevanced.metrics import Floats
 from tests.daemon.exporter.two_countries import NAMES, NOW_MS, PLAN
 
@@ -46,24 +46,24 @@ def looks(
     found = []
     for minute in minutes:
         compared = comparisons(level, unit, broken_h)
-        result = calls.take(NOW_MS + minute * MINUTE_MS, compared, NAMES, 1.2)
+        result = calls.take(NOW_MS + minute * MINUTE_MS, compared, NAMES, ChangeSettings())
         assert result is not None and result[0] == {"week": "weeks", "day": "day"}[unit]
         found.append(bool(result[1][0, 0]))
     return found
 
 
 def test_a_fall_is_called_after_it_has_held_for_a_quarter_of_an_hour() -> None:
-    called = looks(UsualCalls(PLAN, ChangeSettings()), range(0, 21), 0.54)
+    called = looks(UsualCalls(PLAN), range(0, 21), 0.54)
     assert called == [False] * 15 + [True] * 6
 
 
 def test_a_large_fall_is_called_after_five_minutes() -> None:
-    called = looks(UsualCalls(PLAN, ChangeSettings()), range(0, 8), 0.4, broken_h=1)
+    called = looks(UsualCalls(PLAN), range(0, 8), 0.4, broken_h=1)
     assert called == [False] * 5 + [True] * 3
 
 
 def test_a_gap_in_the_condition_begins_the_time_anew() -> None:
-    calls = UsualCalls(PLAN, ChangeSettings())
+    calls = UsualCalls(PLAN)
     looks(calls, range(0, 11), 0.54)
     looks(calls, range(11, 22), 0.6)
     assert not any(looks(calls, range(22, 35), 0.54))
@@ -71,27 +71,36 @@ def test_a_gap_in_the_condition_begins_the_time_anew() -> None:
 
 def test_an_ordinary_saturday_is_called_against_weeks_only() -> None:
     """-4 % against four other days is what a weekend does."""
-    assert looks(UsualCalls(PLAN, ChangeSettings()), range(0, 20), 0.576)[-1]
-    assert not any(looks(UsualCalls(PLAN, ChangeSettings()), range(0, 60), 0.576, "day"))
+    assert looks(UsualCalls(PLAN), range(0, 20), 0.576)[-1]
+    assert not any(looks(UsualCalls(PLAN), range(0, 60), 0.576, "day"))
+
+
+def test_a_score_that_is_known_to_drift_more_must_fall_deeper() -> None:
+    noise = MeasuredNoise(1.2, None, {PLAN.metrics[0].name: 0.03, PLAN.metrics[1].name: 0.001})
+    change_settings, calls = noise.applied(ChangeSettings()), UsualCalls(PLAN)
+    assert change_settings.drift_of(PLAN.metrics[1].name) == ChangeSettings().drift_ratio
+    for minute in range(20):
+        result = calls.take(NOW_MS + minute * MINUTE_MS, comparisons(0.56), NAMES, change_settings)
+    assert result is not None and result[1][0].tolist()[:2] == [False, True]
 
 
 def test_nothing_is_called_while_the_score_is_usual_or_better() -> None:
     for level in (0.6, 0.66):
-        assert not any(looks(UsualCalls(PLAN, ChangeSettings()), range(0, 60, 5), level))
+        assert not any(looks(UsualCalls(PLAN), range(0, 60, 5), level))
 
 
 def test_a_process_that_starts_knows_the_hours_before() -> None:
     """Three hours are lower than usual by enough together, and by too little each."""
 
     def called(knows: bool) -> bool:
-        calls = UsualCalls(PLAN, ChangeSettings())
+        calls = UsualCalls(PLAN)
         for minute in range(0, 20):
             hour = comparisons(0.576, broken_h=3)
             result = calls.take(
                 NOW_MS + minute * MINUTE_MS,
                 hour,
                 NAMES,
-                1.2,
+                ChangeSettings(),
                 lambda end_ms: hour[0] if knows else None,  # noqa: B023
             )
         assert result is not None
@@ -101,14 +110,14 @@ def test_a_process_that_starts_knows_the_hours_before() -> None:
 
 
 def test_what_gets_worse_by_rising_is_called_too() -> None:
-    calls = UsualCalls(PLAN, ChangeSettings())
+    calls = UsualCalls(PLAN)
     for minute in range(0, 20):
-        result = calls.take(NOW_MS + minute * MINUTE_MS, comparisons(0.54), NAMES, 1.2)
+        result = calls.take(NOW_MS + minute * MINUTE_MS, comparisons(0.54), NAMES, ChangeSettings())
     assert result is not None and result[1][0].tolist() == [True, True, True]
 
 
 def test_other_segments_begin_the_time_anew_and_no_comparison_calls_nothing() -> None:
-    calls = UsualCalls(PLAN, ChangeSettings())
+    calls = UsualCalls(PLAN)
     looks(calls, range(0, 20), 0.54)
     few = [
         replace(
@@ -118,6 +127,6 @@ def test_other_segments_begin_the_time_anew_and_no_comparison_calls_nothing() ->
         )
         for each in comparisons(0.54)
     ]
-    result = calls.take(NOW_MS + 20 * MINUTE_MS, few, NAMES[:2], 1.2)
+    result = calls.take(NOW_MS + 20 * MINUTE_MS, few, NAMES[:2], ChangeSettings())
     assert result is not None and not result[1].any()
-    assert calls.take(NOW_MS + HOUR_MS, [], NAMES[:2], 1.2) is None
+    assert calls.take(NOW_MS + HOUR_MS, [], NAMES[:2], ChangeSettings()) is None

@@ -1,0 +1,17 @@
+"""A drift that is larger than the setting is measured, and raises no alarms then."""
+
+import numpy as np
+import pytest
+
+from tests.bench.site_drift import SLOW, USUAL, counted
+
+
+def test_scores_that_drift_more_are_not_called_once_it_is_known(rng: np.random.Generator) -> None:
+    before, after, drifts = counted(SLOW, 80, rng)
+    assert before >= 10 and after <= before / 5
+    assert np.median(drifts) == pytest.approx(SLOW.drift, rel=0.25)
+
+
+def test_drift_that_is_as_usual_is_no_larger(rng: np.random.Generator) -> None:
+    _, _, drifts = counted(USUAL, 40, rng)
+    assert np.median(drifts) <= 1.2 * USUAL.drift
