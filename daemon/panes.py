@@ -7,7 +7,8 @@ Pure arithmetic on integer milliseconds since the epoch. Panes are epoch-aligned
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from datetime import datetime, timedelta, tzinfo
+from functools import cached_property, lru_cache
 from typing import Final, TypeAlias, TypeVar
 
 import numpy as np
@@ -64,6 +65,21 @@ def window(name: str, length_s: int, base_s: int = 1) -> Window:
     while base_panes % each:
         each += 1
     return Window(name, length_s * 1000, each * base_s * 1000)
+
+
+def days_before(time_ms: int, days: int, zone: tzinfo, hour_ms: int = HOUR_MS) -> int:
+    """How many milliseconds before an instant it was the same local time so many days before: 24
+    hours each, but for a change of clocks."""
+    by = days * 24 * hour_ms
+    before_ms, now_ms = (_ahead_ms(at // HOUR_MS, zone) for at in (time_ms - by, time_ms))
+    return by + before_ms - now_ms
+
+
+@lru_cache(maxsize=8192)
+def _ahead_ms(hour: int, zone: tzinfo) -> int:
+    """How far local time is ahead of UTC in an hour since 1970."""
+    ahead = datetime.fromtimestamp(hour * 3600, zone).utcoffset() or timedelta(0)
+    return round(ahead.total_seconds() * 1000)
 
 
 def pane_start(time_ms: Instants, pane_ms: int) -> Instants:

@@ -10,6 +10,7 @@ Which metrics tell a change, and which tell what it looks like.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
+from datetime import timezone, tzinfo
 from typing import Final
 
 from relevanced.metrics import Metric
@@ -49,6 +50,8 @@ class ChangeSettings:
     forget_after_seconds: int = 604_800
     guardrail_log_evalue: float = math.log(100)
     sample_ratio_log_evalue: float = math.log(1000)
+    time_zone: tzinfo = timezone.utc
+    """The local time whose hours are compared."""
     metric_drift_ratios: dict[str, float] = field(default_factory=dict)
     """Metric → its own `drift_ratio`; the others have the common one."""
     score_floors: tuple[ScoreFloor, ...] = (ScoreFloor("Success@10", "all", "all", 0.05),)

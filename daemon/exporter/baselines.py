@@ -9,6 +9,7 @@ Pure apart from the ends that it remembers: a new process calls nothing by these
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timezone, tzinfo
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -16,7 +17,7 @@ import numpy as np
 from relevanced.metrics import Booleans, Floats
 
 from ..changes import HOUR_MS, MINUTE_MS, Called, ChangeSettings, MadeOf, WeekSides, weeks
-from ..panes import Window, pane_start
+from ..panes import Window, days_before, pane_start
 from ..plan import Plan
 from ..views import (
     ENOUGH,
@@ -87,9 +88,10 @@ def compare(
     plan: Plan,
     *,
     since_ms: int | None = None,
+    zone: tzinfo = timezone.utc,
 ) -> list[BaselineComparison]:
-    """The comparison of each of `WINDOWS` for which there are enough hours. `history` must have
-    taken these views. Raises Damaged.
+    """The comparison of each of `WINDOWS` for which there are enough hours, with the same hours of
+    a time zone. `history` must have taken these views. Raises Damaged.
 
     With `since_ms`, a whole hour, nothing from before then is on either side, and while no day is
     known either, the hours before serve.
@@ -110,14 +112,15 @@ def compare(
         if period is None:
             continue
         span = period.from_ms, period.until_ms
-        unit, earlier_weights = earlier(*span, covered, left_out)
+        unit, earlier_weights = earlier(*span, covered, left_out, zone)
         if since_ms is not None and not earlier_weights:
             unit, earlier_weights = hours_before(*span, hours, covered, left_out)
-        day_before = at_shifts(*span, [DAY * plan.hour_ms], covered, left_out)
+        a_day = days_before(span[1], 1, zone, plan.hour_ms)
+        day_before = at_shifts(*span, [a_day], covered, left_out)
         all_weights = [shares(*span, plan.hour_ms), *earlier_weights.values(), *day_before.values()]
         needed |= {start for weights in all_weights for start in weights}
         sums = {by: history.summed(weights, selection) for by, weights in earlier_weights.items()}
-        yesterday = [history.summed(weights, selection) for weights in day_before.values()]
+        days = [history.summed(weights, selection) for weights in day_before.values()]
         compared.append(
             BaselineComparison(
                 name,
@@ -125,7 +128,7 @@ def compare(
                 period.rows,
                 unit,
                 sums,
-                yesterday[0] if yesterday else None,
+                days[0] if days else None,
                 bool(shares(*span, plan.hour_ms).keys() & history.doubtful),
             )
         )
@@ -134,7 +137,11 @@ def compare(
 
 
 def hour_until(
-    history: HourHistory, selection: Selection, end_ms: int, since_ms: int | None = None
+    history: HourHistory,
+    selection: Selection,
+    end_ms: int,
+    since_ms: int | None = None,
+    zone: tzinfo = timezone.utc,
 ) -> BaselineComparison | None:
     """As `compare`, of the hour until an instant at least an hour ago. Raises Damaged."""
     hour_ms, traffic = history.plan.hour_ms, history.traffic()
@@ -144,7 +151,7 @@ def hour_until(
         return None
     covered = _covered(min(traffic), end_ms, since_ms, hour_ms)
     left_out = outages(traffic, covered) | history.lost
-    unit, earlier_weights = earlier(*span, covered, left_out)
+    unit, earlier_weights = earlier(*span, covered, left_out, zone)
     if weights.keys() & history.lost or span[0] < covered.start:
         return None
     sums = {by: history.summed(each, selection) for by, each in earlier_weights.items()}
@@ -211,20 +218,25 @@ def shares(from_ms: int, until_ms: int, hour_ms: int) -> Weights:
 
 
 def earlier(
-    from_ms: int, until_ms: int, covered: range, left_out: frozenset[int]
+    from_ms: int,
+    until_ms: int,
+    covered: range,
+    left_out: frozenset[int],
+    zone: tzinfo = timezone.utc,
 ) -> tuple[str, dict[int, Weights]]:
-    """(unit, how long before → weights): the same period in the last weeks; in the last days where
-    no week has enough hours.
+    """(unit, how long before → weights): the same local period in the last weeks; in the last days
+    where no week has enough hours.
 
     The other hours of a period stand for those that are left out or not covered. But where days are
     there, a week counts only if it is covered from its beginning: half a day has another mean than
     the whole, and the switch from days to a week would raise alerts.
     """
-    weeks, days = ("week", WEEK, WEEKS), ("day", DAY, DAYS)
-    for (unit, hours, most), whole in ((weeks, True), (days, False), (weeks, False)):
-        shifts = [count * hours * covered.step for count in range(1, most + 1)]
-        if whole:
-            shifts = [by for by in shifts if from_ms - by >= covered.start]
+    weeks, days = ("week", WEEK // DAY, WEEKS), ("day", 1, DAYS)
+    for (unit, each, most), whole in ((weeks, True), (days, False), (weeks, False)):
+        shifts = [
+            days_before(until_ms, count * each, zone, covered.step) for count in range(1, most + 1)
+        ]
+        shifts = [by for by in shifts if not whole or from_ms - by >= covered.start]
         if found := at_shifts(from_ms, until_ms, shifts, covered, left_out):
             return unit, found
     return "week", {}

@@ -86,7 +86,8 @@ class ChangeDetector:
     ) -> None:
         """Of judged rows `graded` is what grades them: earlier hours are left out."""
         self._plan, self._change_settings, self._graded = plan, change_settings, graded
-        self._timelines = Timelines(plan, 0 if graded is None else graded.since_ms)
+        zone, since_ms = change_settings.time_zone, 0 if graded is None else graded.since_ms
+        self._timelines = Timelines(plan, since_ms, zone)
         self._signs = np.array([SIGNS[metric.direction] for metric in plan.metrics])
         self._looked_ms: int | None = None
         self.apart_ms = 0
@@ -179,12 +180,13 @@ class ChangeDetector:
     ) -> list[FallCall]:
         """The calls of the lanes `weeks` and `day`."""
         since_ms = None if self._graded is None else self._graded.since_ms
+        zone = self._change_settings.time_zone
         found = self._usual_calls.take(
             look.end_ms,
             basis.comparisons,
             basis.gauges.segments,
             basis.noise.applied(self._change_settings),
-            lambda end_ms: hour_until(history, basis.gauges, end_ms, since_ms),
+            lambda end_ms: hour_until(history, basis.gauges, end_ms, since_ms, zone),
         )
         if found is None:
             return []

@@ -92,7 +92,7 @@ class Scorer:
         self._key: object = None
         self._comparisons: Sequence[BaselineComparison] = ()
         self._outages: frozenset[int] = frozenset()
-        self._timelines = Timelines(measure.plan)
+        self._timelines = Timelines(measure.plan, zone=self._change_settings.time_zone)
         self._detector = ChangeDetector(measure.plan, self._change_settings)
         self._graded: Graded | None = None
         self._found = self._last = Detection()
@@ -127,8 +127,10 @@ class Scorer:
             self._key, self._comparisons = key, ()
             if scores.is_comparable:
                 lanes = scores.views, scores.snapshot, scores.selection, scores.plan
-                since_ms = scores.since_ms
-                self._comparisons = baselines.compare(self.history, *lanes, since_ms=since_ms)
+                since_ms, zone = scores.since_ms, self._change_settings.time_zone
+                self._comparisons = baselines.compare(
+                    self.history, *lanes, since_ms=since_ms, zone=zone
+                )
             self._outages = baselines.left_out(self.history)
         return replace(
             scores,
@@ -234,7 +236,8 @@ class Scorer:
             if fall.graded and fall.graded != self._graded and (fall.ended_ms or 0) >= since_ms:
                 ended.setdefault(fall.graded, []).append(fall)
         self._former = {
-            graded: self._former.get(graded) or Timelines(self.measure.plan, graded.since_ms)
+            graded: self._former.get(graded)
+            or Timelines(self.measure.plan, graded.since_ms, self._change_settings.time_zone)
             for graded in ended
         }
         for graded, falls in ended.items():

@@ -8,6 +8,7 @@ Pure apart from what it keeps.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timezone, tzinfo
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -15,10 +16,10 @@ import numpy as np
 from relevanced.metrics import Booleans, Floats, Integers
 
 from ..changes import Counts, FeedbackGap, ScoreTimeline, are_in_gaps, gaps_in, with_gaps
-from ..panes import pane_start
+from ..panes import days_before, pane_start
 from ..plan import Plan
 from ..views import WHOLE, HourHistory, LaneView, Segment, Selection, kept_from
-from .baselines import WEEK, WEEKS, outages
+from .baselines import DAY, WEEK, WEEKS, outages
 
 RESELECT_MS: Final = 600_000
 """Event time after which the segments are selected anew, which sums all bins again."""
@@ -50,9 +51,9 @@ class _Sum:
 class Timelines:
     """Makes the timeline of each look."""
 
-    def __init__(self, plan: Plan, since_ms: int = 0) -> None:
-        """Hours that start before `since_ms` are left out."""
-        self._plan, self._since_ms = plan, since_ms
+    def __init__(self, plan: Plan, since_ms: int = 0, zone: tzinfo = timezone.utc) -> None:
+        """Hours that start before `since_ms` are left out; usual are the same hours of a zone."""
+        self._plan, self._since_ms, self._zone = plan, since_ms, zone
         self.segments: tuple[Segment, ...] = ()
         """The segments of the timeline; its series are these times the metrics."""
         self._selection: Selection | None = None
@@ -220,7 +221,11 @@ class Timelines:
         of_bin = pane_start((starts + ends) // 2, hour_ms)
         total, weeks = np.zeros((len(starts), table.shape[1])), np.zeros(1)
         for week in range(1, WEEKS + 1):
-            earlier = (of_bin - week * WEEK * hour_ms).tolist()
+            days = week * WEEK // DAY
+            earlier = [
+                pane_start(each - days_before(each, days, self._zone, hour_ms), hour_ms)
+                for each in of_bin.tolist()
+            ]
             found = table[[at.get(start, -1) for start in earlier]]
             is_known = ~np.isnan(found)
             total = total + np.where(is_known, found, 0.0)

@@ -1,4 +1,5 @@
-"""False alarms where scores drift more than `drift_ratio` says, before and after it is measured:
+"""False alarms where scores drift more than `drift_ratio` says, before and after it is measured;
+and in the week after a change of clocks, by the hours of UTC and by those of the place:
 
 python -m tests.bench.site_drift                       # or fewer, of a seed:
 python -m tests.bench.site_drift --series 160 --seed 7
@@ -28,6 +29,8 @@ MOST: Final = 20.0
 """Called per 1,000 series-weeks, once the drift is measured."""
 USUAL: Final = Traffic(1_000)
 SLOW: Final = replace(USUAL, drift=0.015, drift_hours=72.0)
+SHAPED: Final = replace(USUAL, impressions_per_hour=10_000, shape=0.04)
+"""The hours of a day differ."""
 CASES: Final = {
     "drift 0.6 % over 12 hours": USUAL,
     "drift 0.9 % over 12 hours": replace(USUAL, drift=0.009),
@@ -46,11 +49,15 @@ class Site:
     """Those before it."""
 
 
-def simulated(traffic: Traffic, rng: np.random.Generator) -> Site:
-    """Five weeks, and one that is judged."""
+def simulated(
+    traffic: Traffic, rng: np.random.Generator, *, clocks_h: int = 0, later_h: int = 0
+) -> Site:
+    """Five weeks, and one that is judged, in which all happens so many hours earlier; it is
+    compared with so many hours later."""
     before = DRIFT_HOURS * PANES_PER_HOUR
     panes = before + WEEK_HOURS * PANES_PER_HOUR
     hour = np.arange(panes) / PANES_PER_HOUR + rng.uniform(0, WEEK_HOURS, (SERIES_OF_A_SITE, 1))
+    hour[:, before:] += clocks_h
     counts = rng.poisson(alert_traffic.expected(traffic, hour)).astype(np.float64)
     drift = traffic.drift * alert_traffic.drifting(traffic, SERIES_OF_A_SITE, panes, rng)
     sums = alert_traffic.summed(
@@ -61,7 +68,7 @@ def simulated(traffic: Traffic, rng: np.random.Generator) -> Site:
         for each in (counts, sums)
     )
     return Site(
-        alert_traffic.gauges(traffic, counts, sums, before),
+        alert_traffic.gauges(traffic, counts, sums, before, later_h * PANES_PER_HOUR),
         HourSums(
             scored,
             total / np.maximum(scored, 1),
@@ -89,6 +96,20 @@ def counted(traffic: Traffic, series: int, rng: np.random.Generator) -> tuple[in
     return before, after, np.array(drifts)
 
 
+def counted_after_clocks(
+    traffic: Traffic, series: int, rng: np.random.Generator
+) -> tuple[int, int]:
+    """(calls by the hours of UTC, calls by local hours)."""
+    by_utc, by_local = (
+        sum(
+            called(simulated(traffic, rng, clocks_h=1, later_h=later_h), NOISE.drift_ratio)
+            for _ in range(0, series, SERIES_OF_A_SITE)
+        )
+        for later_h in (0, 1)
+    )
+    return by_utc, by_local
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--series", type=int, default=800, help="of each case")
@@ -102,7 +123,10 @@ def main() -> int:
         rates = [per_thousand(each, given.series) for each in (before, after)]
         print(f"{name}: {rates[0]}; measured {middle:.2%} ({low:.2%} to {high:.2%}): {rates[1]}")
         failed |= after > MOST * given.series / 1_000 + 3
-    return int(failed)
+    by_utc, by_local = counted_after_clocks(SHAPED, given.series, rng)
+    rates = [per_thousand(each, given.series) for each in (by_utc, by_local)]
+    print(f"after a change of clocks: by UTC {rates[0]}, by local hours {rates[1]}")
+    return int(failed or by_local > MOST * given.series / 1_000 + 3)
 
 
 if __name__ == "__main__":

@@ -45,6 +45,8 @@ class Traffic:
     """Relative standard deviation of the drift of the score."""
     drift_hours: float = 12.0
     """Correlation time of the drift: after it the correlation is 1/e."""
+    shape: float = 0.02
+    """By how much the score of the best hour of the day exceeds its mean, as a share."""
     weekday_drift: float = 0.0
     """Relative standard deviation between the days of a week, the same in every week; of
     `simulate_start` alone."""
@@ -75,11 +77,14 @@ def simulate(
     return gauges(traffic, counts, summed(traffic, counts, true, rng), before)
 
 
-def gauges(traffic: Traffic, counts: Floats, sums: Floats, before: int) -> dict[str, WeekSides]:
-    """Window → its gauges at each pane but so many, from the impressions and sums of panes."""
+def gauges(
+    traffic: Traffic, counts: Floats, sums: Floats, before: int, later: int = 0
+) -> dict[str, WeekSides]:
+    """Window → its gauges at each pane but so many, from the impressions and sums of panes. The
+    weeks before are compared so many panes later."""
     ends = np.arange(before, counts.shape[1], dtype=np.intp) - SETTLING_PANES
     return {
-        window: _gauges(traffic, cumulated(counts), cumulated(sums), ends, width)
+        window: _gauges(traffic, cumulated(counts), cumulated(sums), ends, width, later)
         for window, width in WINDOWS.items()
     }
 
@@ -99,7 +104,7 @@ def expected(traffic: Traffic, hour: Floats) -> Floats:
 def season(traffic: Traffic, hour: Floats) -> Floats:
     """The mean score by the hour of the week."""
     day, week = 2 * np.pi * hour / 24, 2 * np.pi * hour / (7 * 24)
-    return traffic.mean * (1 + 0.02 * np.sin(day + 1) + 0.01 * np.sin(week))
+    return traffic.mean * (1 + traffic.shape * np.sin(day + 1) + 0.01 * np.sin(week))
 
 
 def drifting(traffic: Traffic, trials: int, panes: int, rng: np.random.Generator) -> Floats:
@@ -118,12 +123,14 @@ def cumulated(values: Floats) -> Floats:
     return np.concatenate([np.zeros((len(values), 1)), values.cumsum(axis=1)], axis=1)
 
 
-def _gauges(traffic: Traffic, counts: Floats, sums: Floats, ends: Indices, width: int) -> WeekSides:
+def _gauges(
+    traffic: Traffic, counts: Floats, sums: Floats, ends: Indices, width: int, later: int
+) -> WeekSides:
     """The gauges of a window of `width` panes that ends before each pane of `ends`; the baseline is
     the mean of the same window in the weeks before."""
     count, mean = _window(counts, sums, ends, width)
     weeks = [
-        _window(counts, sums, ends - week * PANES_PER_WEEK, width)
+        _window(counts, sums, ends - week * PANES_PER_WEEK + later, width)
         for week in range(1, WEEKS_BEFORE + 1)
     ]
     variances = [traffic.deviation**2 / np.maximum(week_count, 1) for week_count, _ in weeks]

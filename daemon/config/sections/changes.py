@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ...changes import ChangeSettings, ScoreFloor
+from ...mapping import Zone
 from ...plan import ALL
 from ..values.kinds import (
     InvalidValue,
@@ -22,6 +23,7 @@ from ..values.kinds import (
     text,
 )
 from ..values.rules import ConfigFault
+from .source_keys import time_zone
 
 SECTION: Final = "changes"
 HIGHEST_DESIGN_EFFECT: Final = 1000
@@ -175,6 +177,11 @@ class ChangesSection(ChangeSettings):
         ChangeSettings.sample_ratio_log_evalue,
         _POSITIVE,
         "The same for a sample ratio mismatch: with ln 1000, at most 1 in 1,000 experiments.",
+    )
+    time_zone: Zone = setting(
+        "UTC",
+        time_zone(),
+        "The local time of most searches: days and weeks are compared by its hours.",
     )
     metric_drift_ratios: dict[str, float] = setting(
         {},

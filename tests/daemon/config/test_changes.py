@@ -32,7 +32,7 @@ def test_numbers_are_those_that_are_configured() -> None:
     numbers = of("[changes]\ndesign_effect = 2\nlag_records = 50_000").resolved_changes.numbers
     assert (numbers["design_effect"], numbers["lag_records"]) == (2, 50_000)
     assert len(numbers) == len(fields(ChangeSettings)) - len(
-        ("metric_drift_ratios", "score_floors")
+        ("time_zone", "metric_drift_ratios", "score_floors")
     )
 
 

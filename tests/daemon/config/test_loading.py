@@ -92,6 +92,7 @@ OTHER_VALUES: Final = {
     "changes.forget_after_seconds": 86_400,
     "changes.guardrail_log_evalue": 3,
     "changes.sample_ratio_log_evalue": 5.5,
+    "changes.time_zone": "Europe/Berlin",
     "changes.metric_drift_ratios": {"P@1": 0.012},
     "changes.score_floors": [{"metric": "RR@10", "floor": 0.4}],
     "links.runbook": "https://wiki.example.com/runbook",

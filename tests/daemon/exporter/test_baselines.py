@@ -3,8 +3,10 @@
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime, timezone
 from math import sqrt
 from typing import Final
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from relevanced.daemon.exporter import (
     DAY,
     WEEK,
     BaselineComparison,
+    Timelines,
     averaged,
     compare,
     earlier,
@@ -21,7 +24,7 @@ from relevanced.daemon.exporter import (
     outages,
     shares,
 )
-from relevanced.daemon.panes import timing
+from relevanced.daemon.panes import days_before, timing
 from relevanced.daemon.plan import OTHER
 from relevanced.daemon.storage import pack_page
 from relevanced.daemon.views import (
@@ -42,6 +45,7 @@ HOUR_MS: Final = 3_600_000
 PLAN: Final = replace(WITHOUT_HISTORY, history_hours=840)
 NOON: Final = NOW_MS // HOUR_MS * HOUR_MS
 US: Final = ("country", "US")
+BERLIN: Final = ZoneInfo("Europe/Berlin")
 Counted = Mapping[Segment, Sequence[int]]
 """Segment → impressions, with feedback, scored, sum of P@1 in millionths."""
 
@@ -122,6 +126,41 @@ def test_an_hour_that_ended_before_has_the_baseline_that_it_had() -> None:
     assert means(found.periods.values()) == [0.2, 0.3, 0.7] and means([found.recent]) == [0.4]
     assert hour_until(history, shown, end_ms, NOON - 2 * HOUR_MS) is None, "another file graded it"
     assert hour_until(history, shown, NOON - 4 * WEEK * HOUR_MS) is None
+
+
+@pytest.mark.parametrize(
+    ("at", "days", "later_h"),
+    [
+        ("2026-10-26T12:00Z", 7, 1),
+        ("2026-10-26T12:00Z", 1, 0),
+        ("2026-10-25T12:00Z", 1, 1),
+        ("2026-11-02T12:00Z", 7, 0),
+        ("2026-03-30T12:00Z", 7, -1),
+    ],
+)
+def test_the_same_local_hour_outlasts_a_change_of_clocks(at: str, days: int, later_h: int) -> None:
+    time_ms = round(datetime.fromisoformat(at).timestamp() * 1000)
+    assert days_before(time_ms, days, BERLIN) == (24 * days + later_h) * HOUR_MS
+    assert days_before(time_ms, days, timezone.utc) == 24 * days * HOUR_MS
+
+
+def test_baselines_are_of_the_same_local_hours() -> None:
+    """Clocks went back between them: a week before, the hour began an hour earlier in UTC."""
+    end_ms = round(datetime.fromisoformat("2026-10-26T12:00Z").timestamp() * 1000)
+    hours = steady(3 * WEEK + 4, until_ms=end_ms)
+    hours[end_ms - (WEEK + 2) * HOUR_MS] = {WHOLE: (100, 60, 100, int(100e6 * 0.2))}
+    history, lanes = HourHistory(PLAN), [lane_of(hours, end_ms=end_ms)]
+    history.take(lanes)
+    snapshot = evaluate(lanes, PLAN)
+    shown = busiest(snapshot, PLAN)
+    for zone, expected in ((BERLIN, 0.2), (timezone.utc, 0.5)):
+        found = compare(history, lanes, snapshot, shown, PLAN, zone=zone)[0]
+        assert means(found.periods.values())[0] == expected
+        timelines = Timelines(PLAN, zone=zone)
+        for _ in range(6):  # some hours are summed in each look
+            timeline = timelines.of(lanes, history, shown, end_ms)
+        assert timeline is not None and timeline.usual is not None
+        assert timeline.usual[-1, 0] == pytest.approx((expected + 0.5 + 0.5) / 3)
 
 
 def test_a_period_that_cuts_hours_is_weighted_by_its_shares() -> None:
