@@ -81,6 +81,7 @@ bench-alerts: .venv/.has-test
 	$(BIN)/python -m tests.bench.repairs
 	$(BIN)/python -m tests.bench.noticed
 	$(BIN)/python -m tests.bench.site_drift
+	$(BIN)/python -m tests.bench.first_week
 
 bench-queries: .venv/.has-test
 	$(BIN)/python -m tests.bench.query_losses $(ARGS)

@@ -48,6 +48,9 @@ class ScoreTimeline:
     usual: Floats | None = None
     """(bins, series) mean of the same hour in earlier weeks, NaN where it is not known; None where
     no week is known yet."""
+    yesterday: Floats | None = None
+    """(bins, series) mean of the same hour a day before, NaN where it is not known; None once a
+    week is known."""
 
     @cached_property
     def means(self) -> Floats:
@@ -73,6 +76,7 @@ class ScoreTimeline:
             self.squares[bins],
             self.hourly[bins],
             None if self.usual is None else self.usual[bins],
+            None if self.yesterday is None else self.yesterday[bins],
         )
 
     def only(self, counted: Booleans) -> "ScoreTimeline":
@@ -80,9 +84,7 @@ class ScoreTimeline:
         scored, sums, squares = (
             np.where(counted, each, 0.0) for each in (self.scored, self.sums, self.squares)
         )
-        return ScoreTimeline(
-            self.starts, self.ends, scored, sums, squares, self.hourly, usual=self.usual
-        )
+        return replace(self, scored=scored, sums=sums, squares=squares)
 
     def of(self, series: Integers) -> "ScoreTimeline":
         """Only these series, by index."""
@@ -94,6 +96,7 @@ class ScoreTimeline:
             self.squares[:, series],
             self.hourly,
             None if self.usual is None else self.usual[:, series],
+            None if self.yesterday is None else self.yesterday[:, series],
         )
 
 
@@ -175,6 +178,11 @@ LEAST_NOW_MS: Final = MINUTE_MS
 LEAST_BEFORE_MS: Final = 5 * MINUTE_MS
 MOST_BEFORE_MS: Final = 60 * MINUTE_MS
 """The baseline is at most this long, or as long as the time since the instant if that is longer."""
+SHAPES_RATIO: Final = 0.01
+"""How far the hours of a day may differ from those of the day before, as a share of the score."""
+AGAINST_YESTERDAY: Final = 2.0
+"""While no week is known a call needs one part in so many of its z against yesterday's hours too:
+else the shape of a day is a fall."""
 MOST_DRIFT: Final = 5.0
 """The drift grows with the hours between the middles of both sides, to this multiple."""
 USUAL_WEEKS: Final = 3.0
@@ -225,7 +233,8 @@ def sides(timeline: ScoreTimeline, directions: Floats, noise: ScoreNoise) -> Sid
     `directions` is (series,): 1 where higher is better, -1 where lower is, 0 where neither.
     """
     instants, first = _instants(timeline)
-    before, after = (_Side.of(timeline, side) for side in ((first, instants), (instants, None)))
+    bounds = (first, instants), (instants, None)
+    before, after = (_Side.of(timeline, side, timeline.usual) for side in bounds)
     plain, known = before.against(after, None), None
     base, now, spread = plain
     ratio = noise.drift_at(base)
@@ -239,12 +248,39 @@ def sides(timeline: ScoreTimeline, directions: Floats, noise: ScoreNoise) -> Sid
     scale = np.where(base != 0, np.abs(base), np.nan)
     sampling = noise.design_effect * spread / scale**2
     signs = np.where(directions == 0, np.nan, directions)
-    return Sides(
-        instants,
-        np.minimum(before.scored, after.scored),
-        signs * (base - now) / scale,
-        np.sqrt(sampling + drift**2),
+    loss, error = signs * (base - now) / scale, np.sqrt(sampling + drift**2)
+    if timeline.yesterday is not None:
+        before, after = (_Side.of(timeline, side, timeline.yesterday) for side in bounds)
+        lost, its_error = _against_yesterday(before, after, noise)
+        lost, its_error = signs * lost, its_error / AGAINST_YESTERDAY
+        is_less = lost * error < loss * its_error
+        # A fall must be seen by both: where none is, the larger error says how small one may be.
+        larger = np.where(lost < its_error, np.fmax(error, its_error), error)
+        error = np.where(is_less & (lost >= its_error), its_error, larger)
+        loss = np.where(is_less, lost, loss)
+    return Sides(instants, np.minimum(before.scored, after.scored), loss, error)
+
+
+def _against_yesterday(before: "_Side", after: "_Side", noise: ScoreNoise) -> tuple[Floats, Floats]:
+    """(loss by the same hours of the day before as a share of the score, its standard error), of
+    each instant; NaN where what lies behind it has no such hours.
+
+    Where what lies before has none, the level of the days differs too.
+    """
+    no_change = np.where(before.usual != 0, before.usual, np.nan)
+    of_before = np.where(np.isnan(no_change), 1.0, before.means / no_change)
+    expected = after.usual_of_known * np.where(of_before != 0, of_before, np.nan)
+    scale = np.where(expected != 0, np.abs(expected), np.nan)
+    lost = (expected - after.of_known) / scale
+    few = np.full(lost.shape, np.nan)
+    own = np.divide(2 * after.variances, after.known, out=few.copy(), where=after.known > 0)
+    base = np.divide(2 * before.variances, before.scored, out=few, where=before.scored > 0)
+    base = np.where(
+        np.isnan(no_change), 0.0, base / np.where(before.means != 0, before.means, 1) ** 2
     )
+    level = np.where(np.isnan(no_change), noise.weekday_drift_ratio, SHAPES_RATIO)
+    drift = np.hypot(noise.drift_at(expected), level) * sqrt(2)
+    return lost, np.sqrt(noise.design_effect * (own / scale**2 + base) + drift**2)
 
 
 def called(timeline: ScoreTimeline, found: Sides, limit: float) -> Calls:
@@ -282,9 +318,20 @@ class _Side:
     usual: Floats
     """What is usual for these hours, weighted as the impressions are; NaN where a bin with scored
     impressions has none."""
+    known: Floats
+    """The scored impressions of bins that have a usual."""
+    of_known: Floats
+    """Their mean."""
+    usual_of_known: Floats
+    """What is usual for them."""
 
     @classmethod
-    def of(cls, timeline: ScoreTimeline, bounds: tuple[Integers, Integers | None]) -> "_Side":
+    def of(
+        cls,
+        timeline: ScoreTimeline,
+        bounds: tuple[Integers, Integers | None],
+        expected: Floats | None,
+    ) -> "_Side":
         def total(values: Floats) -> Floats:
             upto = from_the_top(values)
             first, last = bounds
@@ -294,13 +341,17 @@ class _Side:
         some = scored > 0
         empty = np.full(scored.shape, np.nan)
         means = np.divide(sums, scored, out=empty.copy(), where=some)
-        usual = empty.copy()
-        if timeline.usual is not None:
-            is_known = ~np.isnan(timeline.usual)
-            weighted = total(timeline.scored * np.where(is_known, timeline.usual, 0.0))
-            unknown = total(timeline.scored * ~is_known)
-            np.divide(weighted, scored, out=usual, where=some & (unknown < 0.5))
-        return cls(scored, means, variance(scored, sums, total(timeline.squares)), usual)
+        usual, known, of_known, usual_of_known = (empty.copy() for _ in range(4))
+        if expected is not None:
+            is_known = ~np.isnan(expected)
+            weighted = total(timeline.scored * np.where(is_known, expected, 0.0))
+            known = total(timeline.scored * is_known)
+            enough = known > 0.5
+            np.divide(total(timeline.sums * is_known), known, out=of_known, where=enough)
+            np.divide(weighted, known, out=usual_of_known, where=enough)
+            usual = np.where(some & (scored - known < 0.5), usual_of_known, np.nan)
+        spread = variance(scored, sums, total(timeline.squares))
+        return cls(scored, means, spread, usual, known, of_known, usual_of_known)
 
     def against(
         self, after: "_Side", usual: tuple[Floats, Floats] | None

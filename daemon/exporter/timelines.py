@@ -194,7 +194,7 @@ class Timelines:
         def column(of: Floats, which: int, scale: Floats | float = 1.0) -> Floats:
             return np.asarray((of[..., which::3] / scale).reshape(len(of), -1))
 
-        usual = self._usual(starts, ends, hours, units)
+        usual, yesterday = self._usual(starts, ends, hours, units)
         return ScoreTimeline(
             starts,
             ends,
@@ -203,15 +203,19 @@ class Timelines:
             column(rows, 2, units),
             hourly,
             usual,
+            yesterday,
         )
 
     def _usual(
         self, starts: Integers, ends: Integers, hours: list[int], units: Floats
-    ) -> Floats | None:
-        """(bins, series): the mean over the weeks that have the hour of the bin's middle."""
+    ) -> tuple[Floats | None, Floats | None]:
+        """(bins, series) twice: the mean over the weeks that have the hour of the bin's middle; and
+        while no week has, that of the day before."""
         hour_ms = self._plan.hour_ms
-        if not hours or hours[0] > starts[-1] - WEEK * hour_ms:
-            return None
+        known_ms = int(starts[-1]) - hours[0] if hours else 0
+        if known_ms < DAY * hour_ms:
+            return None, None
+        is_week = known_ms >= WEEK * hour_ms
         rows = np.array([self._hours[start].rows for start in hours])
         rows = rows[..., len(self._plan.count_columns) :]
         scored, sums = rows[..., 0::3], rows[..., 1::3] / units
@@ -220,8 +224,7 @@ class Timelines:
         at = {start: index for index, start in enumerate(hours)}
         of_bin = pane_start((starts + ends) // 2, hour_ms)
         total, weeks = np.zeros((len(starts), table.shape[1])), np.zeros(1)
-        for week in range(1, WEEKS + 1):
-            days = week * WEEK // DAY
+        for days in (range(7, 7 * WEEKS + 1, 7) if is_week else (1,)):
             earlier = [
                 pane_start(each - days_before(each, days, self._zone, hour_ms), hour_ms)
                 for each in of_bin.tolist()
@@ -232,7 +235,7 @@ class Timelines:
             weeks = weeks + is_known
         usual: Floats = np.full(total.shape, np.nan)
         np.divide(total, weeks, out=usual, where=weeks > 0)
-        return usual
+        return (usual, None) if is_week else (None, usual)
 
 
 def _at_or_after(time_ms: int, pane_ms: int) -> int:

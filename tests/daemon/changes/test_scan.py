@@ -1,5 +1,7 @@
 """Lane `hour`: equal to its slow definition, quick with breaks, silent without."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -21,6 +23,27 @@ from tests.daemon.changes.sites import END_MS, Kept, simulated
 
 NOISE = ScoreNoise()
 SEED = 20261123
+
+
+def test_while_no_week_is_known_yesterday_must_show_the_fall_too() -> None:
+    rng = np.random.default_rng(SEED)
+    broken = simulated(Kept(30 * HOUR_MS), 5_000, 4, rng, broken_ms=2 * HOUR_MS, drop=0.2)
+    up = np.ones(4)
+    alike, steady, unknown = (
+        replace(broken, yesterday=of)
+        for of in (
+            np.where(broken.scored > 0, broken.means, np.nan),
+            np.full(broken.scored.shape, 0.57),
+            np.full(broken.scored.shape, np.nan),
+        )
+    )
+    plain = scan(broken, up, NOISE)
+    assert plain.called.all() and not scan(alike, up, NOISE).called.any()
+    for each in (scan(steady, up, NOISE), scan(unknown, up, NOISE)):
+        assert each.called.all() and each.loss == pytest.approx(plain.loss, rel=0.2)
+    quiet = simulated(Kept(30 * HOUR_MS), 5_000, 4, rng)
+    of_yesterday = np.where((quiet.ends < END_MS - 30 * MINUTE_MS)[:, None], 0.3, quiet.means)
+    assert not scan(replace(quiet, yesterday=of_yesterday), up, NOISE).called.any()
 
 
 @st.composite
