@@ -104,6 +104,7 @@ from .text import (
 )
 from .timeline import (
     HOUR_MS,
+    LEAST_SCORED,
     MINUTE_MS,
     MOST_BEFORE_MS,
     Calls,
@@ -203,6 +204,7 @@ __all__ = (
     "largest_mix_share",
     "LATELY_MS",
     "Least",
+    "LEAST_SCORED",
     "LEAST_SILENCE_MS",
     "Levels",
     "live_rise",

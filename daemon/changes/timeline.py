@@ -67,6 +67,22 @@ class ScoreTimeline:
         """The first bins."""
         return self._part(slice(bins))
 
+    def followed_by(self, later: "ScoreTimeline") -> "ScoreTimeline":
+        """These bins and later ones, of the same series. Either both know what is usual, or neither
+        does."""
+        both, usual = (self, later), None
+        if self.usual is not None and later.usual is not None:
+            usual = np.concatenate([self.usual, later.usual])
+        return ScoreTimeline(
+            np.concatenate([each.starts for each in both]),
+            np.concatenate([each.ends for each in both]),
+            np.concatenate([each.scored for each in both]),
+            np.concatenate([each.sums for each in both]),
+            np.concatenate([each.squares for each in both]),
+            np.concatenate([each.hourly for each in both]),
+            usual,
+        )
+
     def _part(self, bins: slice) -> "ScoreTimeline":
         return ScoreTimeline(
             self.starts[bins],

@@ -4,6 +4,7 @@ writes lane state.
 
 from . import exposition, first_sights
 from .baselines import (
+    APART_MS,
     DAY,
     DAYS,
     WEEK,
@@ -20,7 +21,7 @@ from .baselines import (
     sides_of,
 )
 from .design_effects import HOURS_AT_ONCE, MeasuredNoise, Measuring
-from .detector import CELLS_PER_MS, Basis, ChangeDetector, look_at
+from .detector import CELLS_PER_MS, Basis, ChangeDetector, look_at, onsets_of_low
 from .exporter import Exporter, refresh_after_s
 from .exposition import (
     FAMILY_OF_COUNT,
@@ -84,9 +85,10 @@ from .publisher import (
 )
 from .sample_series import TAKEN, experiment_samples, file_samples, label_names
 from .scorer import Scorer
-from .timelines import Timelines
+from .timelines import REACH_HOURS, Timelines
 
 __all__ = (
+    "APART_MS",
     "averaged",
     "BaselineComparison",
     "Basis",
@@ -133,6 +135,7 @@ __all__ = (
     "metrics_text",
     "MOST_NEW",
     "of_reading",
+    "onsets_of_low",
     "outages",
     "open_change_samples",
     "Told",
@@ -143,6 +146,7 @@ __all__ = (
     "Published",
     "Publisher",
     "QueryReads",
+    "REACH_HOURS",
     "REACH_MS",
     "Reading",
     "refresh_after_s",

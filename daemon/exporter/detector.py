@@ -25,6 +25,7 @@ from ..changes import (
     Least,
     Look,
     MadeOf,
+    Onsets,
     Scene,
     ScoreNoise,
     ScoreTimeline,
@@ -193,7 +194,7 @@ class ChangeDetector:
         lane, called_cells = found
         padded = np.concatenate([called_cells, np.zeros((1, called_cells.shape[1]), np.bool_)])
         low = np.flatnonzero(padded[rows].reshape(-1))
-        began = _low(look.timeline, look.directions, lane, low, look.noise).onsets
+        began = onsets_of_low(look.timeline, look.directions, low, look.noise)
         return calls_of(look, lane, low, began)
 
     def _of_hour(
@@ -286,9 +287,16 @@ def _scanned(
 def _low(
     timeline: ScoreTimeline, directions: Floats, against: str, low: Integers, noise: ScoreNoise
 ) -> FoundChanges:
-    recent = timeline.since(int(timeline.ends[-1]) - ONSET_HOURS * 3_600_000).of(low)
-    began = onsets(recent, directions[low], np.zeros(len(low), np.int64), noise.of(low))
+    began = onsets_of_low(timeline, directions, low, noise)
     return FoundChanges(against, low, None, None, began)
+
+
+def onsets_of_low(
+    timeline: ScoreTimeline, directions: Floats, low: Integers, noise: ScoreNoise
+) -> Onsets:
+    """The onsets of series, by index, that are low against other days or weeks."""
+    recent = timeline.since(int(timeline.ends[-1]) - ONSET_HOURS * 3_600_000).of(low)
+    return onsets(recent, directions[low], np.zeros(len(low), np.int64), noise.of(low))
 
 
 def _rows_of(segments: Sequence[Segment], shown: Sequence[Segment]) -> Integers:

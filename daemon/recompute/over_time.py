@@ -6,49 +6,30 @@ each file of judgements apart: a new file is a new measure, so what two files gr
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import zip_longest
 from operator import itemgetter
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
-import numpy as np
 from rich.table import Table
 
 from ..changes import (
     MIXED,
-    MOST_BEFORE_MS,
     ChangeSettings,
-    Counts,
-    Fall,
-    FallCall,
-    FallGroup,
-    Graded,
     Incident,
-    Levels,
-    Look,
-    Scene,
-    ScoreTimeline,
     Story,
-    calls_of,
-    followed,
-    kept_together,
-    onsets,
-    scan,
-    superseded,
     text,
-    used,
-    without_falls,
 )
 from ..events import timestamp_text
-from ..exporter import Condition, Published, Publisher, judged_shares, look_at, rows_plan
+from ..exporter import Condition, Published, Publisher, judged_shares, rows_plan
 from ..judgements import IndexEntry
 from ..lane import Lane, Pages, latest_ms, row_sets
 from ..panes import HOUR_MS, pane_start
 from ..plan import BY_JUDGEMENTS, Plan
 from ..storage import pack_page, unpack_page
-from ..views import HourPages, LaneView, Selection, files_of, optional
+from ..views import HourPages, LaneView, files_of, optional
 from . import tables
 from .buckets import BucketsOverTime, JudgedHours, view_of
-from .driver import Settled, judged_rows
+from .driver import Settled
+from .falls import lacking
 from .report import judged_note, share_text, title_of
 from .tables import Row
 
@@ -114,97 +95,15 @@ def changes_text(
             yield f"    {detail}"
         if incident.beside is not None:
             yield f"    {_sentence(incident.beside, end_ms)}"
+    lacks = lacking(found)
+    if lacks is not None and len(found.starts):
+        yield lacks
 
 
 def _sentence(story: Story, now_ms: int) -> str:
     if story.fall.ended_ms is None:
         return text.headline(story, now_ms)
     return text.recovery(story, now_ms)
-
-
-Fallen: TypeAlias = tuple[tuple[Story, ...], tuple[Story, ...]]
-"""(the changes that are open at the end, those that are over)."""
-
-
-def fallen(
-    found: BucketsOverTime,
-    change_settings: ChangeSettings,
-    graded: Graded | None = None,
-    other: Graded | None = None,
-) -> Fallen:
-    """What fell by lane `hour`, with the design effect of the settings, or that of a site of which
-    none has been measured. Of judged scores with what grades them, and what did afterwards."""
-    whole = replace(_look_at(found, change_settings), graded=graded)
-    falls: tuple[Fall, ...] = ()
-    faults: tuple[FallGroup, ...] = ()
-    for bins in range(2, len(found.starts) + 1):
-        seen = replace(whole, timeline=whole.timeline.first(bins))
-        look = replace(seen, timeline=without_falls(seen, falls))
-        now = followed(falls, look, seen.timeline, _calls(look))
-        falls, faults = now.falls, now.faults
-    if other is not None:
-        falls = superseded(falls, other)
-        faults = kept_together(falls, Levels(whole, whole.timeline)).faults
-    names = found.plan.count_columns
-    counts = Counts(
-        {segment: index for index, segment in enumerate(found.selection.segments)},
-        found.rows[..., : len(names)],
-        names,
-    )
-    scene = Scene(whole, counts, change_settings)
-    if not len(found.starts):
-        return (), ()
-    return scene.stories(faults), scene.ended(faults, 0.0)
-
-
-def judged_fallen(
-    judged: JudgedHours,
-    lane: Lane,
-    shown: Selection,
-    span: range,
-    length_ms: int,
-    change_settings: ChangeSettings,
-) -> Fallen:
-    """The same of judged scores in buckets of this length: of what each file graded, one after the
-    other."""
-    plan, since_ms = rows_plan(lane.plan), judged_rows(lane).since_ms
-    in_force = [Graded(entry.name, max(entry.start_ms, since_ms)) for entry in judged.entries]
-    of_files: list[Fallen] = []
-    for graded, other in zip_longest(in_force, in_force[1:]):
-        stop = span.stop if other is None else min(other.since_ms, span.stop)
-        part = range(max(graded.since_ms, span.start), stop)
-        found = BucketsOverTime.of(judged.buckets(lane, part, length_ms), lane, shown, part, plan)
-        of_files.append(fallen(found, change_settings.of_judged, graded, other))
-    return (
-        tuple(story for open_now, _ in of_files for story in open_now),
-        tuple(story for _, over in of_files for story in over),
-    )
-
-
-def _look_at(found: BucketsOverTime, change_settings: ChangeSettings) -> Look:
-    plan, segments = found.plan, found.selection.segments
-    rows = found.rows[..., len(plan.count_columns) : plan.weight_column]
-    units = np.array([metric.unit for metric in plan.metrics], np.float64)
-    shape = (len(found.starts), len(segments) * len(plan.metrics))
-    scored, sums, squares = (
-        (rows[..., which::3] / scale).reshape(shape)
-        for which, scale in ((0, 1.0), (1, units), (2, units))
-    )
-    ends = found.starts + plan.hour_ms
-    hourly = np.zeros(len(ends), np.bool_)
-    timeline = ScoreTimeline(found.starts, ends, scored, sums, squares, hourly)
-    return look_at(
-        timeline, segments, plan, change_settings, used(change_settings.design_effect, None)
-    )
-
-
-def _calls(look: Look) -> list[FallCall]:
-    found = scan(look.timeline, look.directions, look.noise)
-    which = np.flatnonzero(found.called).astype(np.int64)
-    since = found.since_ms[which]
-    since -= np.maximum(look.end_ms - since, MOST_BEFORE_MS)
-    began = onsets(look.timeline.of(which), look.directions[which], since, look.noise.of(which))
-    return calls_of(look, "hour", which, began)
 
 
 class Looks:

@@ -14,7 +14,8 @@ from ..views import Selection
 from . import over_time, tables
 from .buckets import BucketsOverTime, selection_of
 from .driver import judged_rows
-from .over_time import OfFile, fallen, judged_fallen
+from .falls import fallen, judged_fallen
+from .over_time import OfFile
 from .replayed import Replayed
 from .report import JUDGED_FIELDS, NOTHING_JUDGED
 

@@ -2,7 +2,15 @@
 
 from . import scores, selection, snapshot
 from .counters import Counters, HighestTotals, PreviousSelection, counters_of
-from .hours import COUNTS_CELL, ENOUGH, Cells, HourHistory, HourSources, _filled_cells
+from .hours import (
+    COUNTS_CELL,
+    ENOUGH,
+    TRAFFIC_COLUMNS,
+    Cells,
+    HourHistory,
+    HourSources,
+    _filled_cells,
+)
 from .lane_view import (
     ALWAYS,
     NEVER,
@@ -135,6 +143,7 @@ __all__ = (
     "to_csv",
     "to_json",
     "to_table",
+    "TRAFFIC_COLUMNS",
     "VIEWS",
     "WHOLE",
     "window_of",

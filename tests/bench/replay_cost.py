@@ -1,6 +1,6 @@
 """The cost of `relevanced replay` against a plain decode of the same file, and its peak memory.
 
-    python -m tests.bench.replay_cost decode|replay|as_is FILE
+    python -m tests.bench.replay_cost decode|replay|as_is|changes FILE
 
 measures one of them in its own process and prints JSON.
 """
@@ -10,6 +10,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Final
 
@@ -19,7 +20,9 @@ from rich.console import Console
 from rich.progress import Progress
 
 from relevanced.daemon.config import Config
+from relevanced.daemon.recompute.over_time_output import Asked, print_over_time
 from relevanced.daemon.recompute.replay import read_lane, report_of
+from relevanced.daemon.recompute.replayed import replayed
 from tests.bench.effort import Effort
 from tests.bench.findings import Finding, PartResult, number, ratio
 from tests.bench.floor import Feedback, Impression
@@ -33,6 +36,11 @@ GOAL_GROWTH: Final = 1.5
 EVENTS_PER_SECOND: Final = 100.0
 """So few that the larger file lasts for five attribution windows: most of its impressions settle,
 and no more of them are open at once than in the smaller file."""
+DAY_S: Final = 86_400
+SPARSE_PER_DAY: Final = 12_000
+"""So few events that most are alone in their pane: a small site."""
+SPARSE_DAYS: Final = (1, 7)
+GOAL_SPARSE: Final = 1.3
 DISORDER_MS: Final = 5_000
 """Lines are so much out of order: each arrives up to so much later than its event."""
 END_MS: Final = 1_795_176_000_000
@@ -45,6 +53,11 @@ class Measured(msgspec.Struct):
     cpu_s: float
     events: int
     peak_bytes: int
+
+    @property
+    def per_event_us(self) -> float:
+        """CPU time per event."""
+        return self.cpu_s / self.events * 1e6
 
 
 async def measure(stage: Stage, effort: Effort) -> PartResult:
@@ -67,7 +80,26 @@ async def measure(stage: Stage, effort: Effort) -> PartResult:
         words = f"replay, peak memory, {LINES[-1]:,} ÷ {LINES[0]:,} lines"
         pairs = list(zip(many, few, strict=True))
         findings.append(ratio("replay.peak_growth", words, pairs, GOAL_GROWTH))
-    return PartResult(findings)
+    return PartResult([*findings, *await _sparse(stage, effort)])
+
+
+async def _sparse(stage: Stage, effort: Effort) -> list[Finding]:
+    """What an event costs in a long sparse recording against one in a short one."""
+    paths = {days: stage.directory / f"sparse-{days}.jsonl" for days in SPARSE_DAYS}
+    for days, path in paths.items():
+        write(path, effort.of(days * SPARSE_PER_DAY), SPARSE_PER_DAY / DAY_S)
+    found, few, many = list[Finding](), *SPARSE_DAYS
+    for way, words in (("replay", "replay"), ("changes", "replay --changes")):
+        pairs = []
+        for _ in range(effort.rounds(ROUNDS)):
+            costs = {days: await _measured(way, path) for days, path in paths.items()}
+            pairs.append((costs[many].per_event_us, costs[few].per_event_us))
+        told = f"{words}, CPU per event, {many} days ÷ {few} of {SPARSE_PER_DAY:,} events each"
+        goal = GOAL_SPARSE if way == "replay" else None
+        found.append(ratio(f"replay.sparse_{way}", told, pairs, goal))
+    for path in paths.values():
+        path.unlink()
+    return found
 
 
 def _ratios(lines: int, rounds: list[dict[str, Measured]]) -> list[Finding]:
@@ -76,22 +108,23 @@ def _ratios(lines: int, rounds: list[dict[str, Measured]]) -> list[Finding]:
         pairs = [(of[way].cpu_s, of["decode"].cpu_s) for of in rounds]
         goal = GOAL_RATIO if lines == LINES[-1] else None
         found.append(ratio(f"{key}.{way}", f"{words} ÷ decode, {lines:,} lines", pairs, goal))
-    per_event = [of["replay"].cpu_s / of["replay"].events * 1e6 for of in rounds]
+    per_event = [of["replay"].per_event_us for of in rounds]
     found.append(number(f"{key}.us", f"replay, CPU per event, {lines:,} lines", per_event, "µs"))
     return found
 
 
 async def _round(path: Path) -> dict[str, Measured]:
-    found = {}
-    for way in WAYS:
-        printed = await run_python("-m", "tests.bench.replay_cost", way, str(path))
-        found[way] = msgspec.json.decode(printed, type=Measured)
-    return found
+    return {way: await _measured(way, path) for way in ("decode", "replay", "as_is")}
 
 
-def write(path: Path, lines: int) -> None:
+async def _measured(way: str, path: Path) -> Measured:
+    printed = await run_python("-m", "tests.bench.replay_cost", way, str(path))
+    return msgspec.json.decode(printed, type=Measured)
+
+
+def write(path: Path, lines: int, events_per_second: float = EVENTS_PER_SECOND) -> None:
     """A recorded file of so many events, in the order in which a log gathers them."""
-    traffic = Traffic(records=lines, events_per_second=EVENTS_PER_SECOND)
+    traffic = Traffic(records=lines, events_per_second=events_per_second)
     generated = list(records(traffic, END_MS))
     times_ms = np.fromiter((record.timestamp for record in generated), np.int64, len(generated))
     late_ms = np.random.default_rng(SEED).integers(0, DISORDER_MS, len(generated))
@@ -123,10 +156,21 @@ def replay_as_is(path: str) -> int:
     return replay(path, as_is=True)
 
 
+def changes(path: str) -> int:
+    """Say which scores of the file fell; returns its number of events."""
+    bars, config = Progress(console=Console(file=io.StringIO(), quiet=True)), Config()
+    asked = Asked(changes=True)
+    found = replayed([path], config, bars, as_is=False, every_ms=asked.bucket_ms)
+    with redirect_stdout(io.StringIO()):
+        print_over_time(found, config, asked, "table")
+    return found.lane.counts["events"].total()
+
+
 WAYS: Final[Mapping[str, Callable[[str], int]]] = {
     "decode": decode,
     "replay": replay,
     "as_is": replay_as_is,
+    "changes": changes,
 }
 
 

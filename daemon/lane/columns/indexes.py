@@ -21,6 +21,7 @@ only the first and the last slot of each pane are stored, and its impressions ar
 them when it settles. Impressions arrive roughly in the order of time, so these spans are short.
 """
 
+from bisect import bisect_right, insort
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -238,6 +239,8 @@ class PaneSpans:
 
     def __init__(self) -> None:
         self._spans: dict[int, _Span] = {}
+        self._starts: list[int] = []
+        """Ascending: those of these panes, and some of panes that have been forgotten."""
 
     def __iter__(self) -> Iterator[int]:
         return iter(self._spans)
@@ -255,6 +258,8 @@ class PaneSpans:
     def note(self, pane: int, slots: Integers) -> None:
         """Add new impressions of a base pane: their slots, (n,), ascending and above all others."""
         first, last = int(slots[0]), int(slots[-1])
+        if pane not in self._spans:
+            insort(self._starts, pane)
         span = self._spans.setdefault(pane, _Span(first, last, 0))
         span.last, span.count = last, span.count + len(slots)
 
@@ -273,13 +278,15 @@ class PaneSpans:
         where = slice(span.first - base, span.last + 1 - base)
         times_ms = times_at(where)
         is_member = is_open[where] & (times_ms >= pane)
-        later = [other for other in self._spans if other > pane]
         # Every open impression is of one of these panes: where there is no later one, none of a
         # later time is open.
-        if later:
-            is_member &= times_ms < min(later)
+        later = bisect_right(self._starts, pane)
+        if later < len(self._starts):
+            is_member &= times_ms < self._starts[later]
         return np.flatnonzero(is_member) + span.first
 
     def forget(self, pane: int) -> None:
         """Remove a pane that has settled: its impressions are open no more."""
         del self._spans[pane]
+        if len(self._starts) > 2 * len(self._spans) + 1:
+            self._starts = sorted(self._spans)

@@ -15,7 +15,7 @@ from relevanced.daemon.exporter import Detection, Publisher, packed, restored, r
 from relevanced.daemon.http import ROUTES, Changes, OpenChange, changes, openapi
 from relevanced.daemon.panes import HOUR_MS
 from relevanced.daemon.recompute.buckets import BucketsOverTime
-from relevanced.daemon.recompute.over_time import fallen
+from relevanced.daemon.recompute.falls import fallen
 from relevanced.daemon.views import LaneFiles
 from tests.daemon.exporter.judged_site import (
     MINUTE_MS,

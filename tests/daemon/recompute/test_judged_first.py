@@ -140,7 +140,7 @@ def changes_of(recording: Recording, folder: Path) -> list[str]:
 def test_a_replay_tells_a_fault_once_by_clicks_and_judgements(
     broken: Recording, tmp_path: Path
 ) -> None:
-    until, judged_until, clicked, detail, judged = changes_of(broken, tmp_path)
+    until, judged_until, clicked, detail, judged, _ = changes_of(broken, tmp_path)
     assert until.startswith("Up to 20 Nov 12:2") and judged_until == (
         "By judgements up to 20 Nov 12:30 UTC."
     )

@@ -6,7 +6,7 @@ import numpy as np
 
 from relevanced.daemon.changes import ChangeSettings
 from relevanced.daemon.recompute.buckets import BucketsOverTime
-from relevanced.daemon.recompute.over_time import fallen
+from relevanced.daemon.recompute.falls import fallen
 from relevanced.daemon.views import Selection
 from relevanced.metrics import Floats, parse
 from tests.lane_views import NOW_MS, PLAN

@@ -16,6 +16,7 @@ from rich.progress import Progress
 from relevanced.daemon.commands.cli import cli
 from relevanced.daemon.config import loading as config
 from relevanced.daemon.recompute.buckets import BucketsOverTime, selection_of
+from relevanced.daemon.recompute.falls import LACKS_DAYS
 from relevanced.daemon.recompute.over_time import FIELDS
 from relevanced.daemon.recompute.plot import ONSET_COLOR
 from relevanced.daemon.recompute.replayed import replayed
@@ -118,15 +119,16 @@ def test_a_table_marks_what_has_not_settled(tmp_path: Path, recorded: Recorded) 
 
 def test_a_fall_is_told_as_the_daemon_tells_it(tmp_path: Path, recorded: Recorded) -> None:
     found = run(tmp_path, recorded(30), "--changes")
-    first, told, detail = found.stdout.splitlines()
+    first, told, detail, lacks = found.stdout.splitlines()
     assert found.exit_code == 0 and first.startswith("Up to 20 Nov 12:57 UTC")
     assert told.startswith("RR@10 of country DE fell from 0.5") and " at 12:30, not" in told
     assert detail.strip().startswith("It carries ") and "RANKING" in detail
+    assert lacks == LACKS_DAYS
 
 
 def test_a_quiet_recording_has_no_change(tmp_path: Path, recorded: Recorded) -> None:
     lines = run(tmp_path, recorded(600), "--changes").stdout.splitlines()
-    assert lines[1:] == ["No score fell by more than chance explains."]
+    assert lines[1:] == ["No score fell by more than chance explains.", LACKS_DAYS]
 
 
 def test_the_end_of_a_recording_is_no_fall(tmp_path: Path, recorded: Recorded) -> None:

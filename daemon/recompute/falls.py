@@ -1,0 +1,322 @@
+"""Which scores of a recording fell, look by look, by the comparisons of the daemon. Pure.
+
+A look has the bins of the daemon: the newest as short as they are recorded, older ones an hour long
+and no older than two weeks. So its cost does not grow with the length of the recording.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import zip_longest
+from typing import Final, TypeAlias
+
+import numpy as np
+
+from relevanced.metrics import Floats, Integers
+
+from ..changes import (
+    LEAST_SCORED,
+    MOST_BEFORE_MS,
+    ChangeSettings,
+    Counts,
+    Fall,
+    FallCall,
+    FallGroup,
+    Graded,
+    Levels,
+    Look,
+    Scene,
+    ScoreTimeline,
+    Story,
+    called,
+    calls_of,
+    followed,
+    kept_together,
+    onsets,
+    sides,
+    superseded,
+    threshold,
+    used,
+    without_falls,
+)
+from ..exporter import (
+    APART_MS,
+    REACH_HOURS,
+    WEEK,
+    WEEKS,
+    WINDOWS,
+    BaselineComparison,
+    UsualCalls,
+    earlier,
+    look_at,
+    onsets_of_low,
+    outages,
+    rows_plan,
+    shares,
+)
+from ..lane import Lane
+from ..panes import HOUR_MS, pane_start
+from ..views import TRAFFIC_COLUMNS, Selection
+from .buckets import BucketsOverTime, JudgedHours
+from .driver import judged_rows
+
+Fallen: TypeAlias = tuple[tuple[Story, ...], tuple[Story, ...]]
+"""(the changes that are open at the end, those that are over)."""
+FINE_MS: Final = 6 * HOUR_MS
+"""A look has bins as they are recorded for at least so long."""
+CELLS_PER_MS: Final = 2
+"""Looks are as far apart as there are milliseconds of event time for so many cells (bins times
+series): 200,000 of them are looked at every 100 s."""
+LACKS_DAYS: Final = (
+    "Compared with the hours just before only: for comparisons with other days, as the daemon makes"
+    " them, the recording must go on for more than a day."
+)
+LACKS_WEEKS: Final = (
+    "Compared with the hours just before and with other days: for comparisons with earlier weeks,"
+    " as the daemon makes them, the recording must go on for more than a week."
+)
+LACKS_PARTS: Final = (
+    "Compared with the time just before only: comparisons with other days and weeks need buckets"
+    " of 5m or of a part of it."
+)
+
+
+def fallen(
+    found: BucketsOverTime,
+    change_settings: ChangeSettings,
+    graded: Graded | None = None,
+    other: Graded | None = None,
+) -> Fallen:
+    """What fell, with the design effect of the settings, or that of a site of which none has been
+    measured. Of judged scores with what grades them, and what did afterwards."""
+    if not len(found.starts):
+        return (), ()
+    bins = _Bins(found, change_settings)
+    whole = replace(bins.look(bins.fine), graded=graded)
+    falls, faults = _followed(bins, whole)
+    if other is not None:
+        falls = superseded(falls, other)
+        faults = kept_together(falls, Levels(whole, whole.timeline)).faults
+    names = found.plan.count_columns
+    counts = Counts(
+        {segment: index for index, segment in enumerate(found.selection.segments)},
+        found.rows[..., : len(names)],
+        names,
+    )
+    scene = Scene(whole, counts, change_settings)
+    return scene.stories(faults), scene.ended(faults, 0.0)
+
+
+def judged_fallen(
+    judged: JudgedHours,
+    lane: Lane,
+    shown: Selection,
+    span: range,
+    length_ms: int,
+    change_settings: ChangeSettings,
+) -> Fallen:
+    """The same of judged scores in buckets of this length: of what each file graded, one after the
+    other."""
+    plan, since_ms = rows_plan(lane.plan), judged_rows(lane).since_ms
+    in_force = [Graded(entry.name, max(entry.start_ms, since_ms)) for entry in judged.entries]
+    of_files: list[Fallen] = []
+    for graded, other in zip_longest(in_force, in_force[1:]):
+        stop = span.stop if other is None else min(other.since_ms, span.stop)
+        part = range(max(graded.since_ms, span.start), stop)
+        found = BucketsOverTime.of(judged.buckets(lane, part, length_ms), lane, shown, part, plan)
+        of_files.append(fallen(found, change_settings.of_judged, graded, other))
+    return (
+        tuple(story for open_now, _ in of_files for story in open_now),
+        tuple(story for _, over in of_files for story in over),
+    )
+
+
+def lacking(found: BucketsOverTime) -> str | None:
+    """Which comparisons of the daemon the recording has nothing for; None where it has all."""
+    if not _has_hours(found.plan.hour_ms):
+        return LACKS_PARTS
+    hours = (found.end_ms - int(found.starts[0])) // HOUR_MS if len(found.starts) else 0
+    # The first hour is left out: the recording may have begun within it.
+    if hours > WEEK + 1:
+        return None
+    return LACKS_WEEKS if hours > 24 + 1 else LACKS_DAYS
+
+
+def _has_hours(bucket_ms: int) -> bool:
+    return APART_MS % bucket_ms == 0
+
+
+def _followed(bins: "_Bins", whole: Look) -> tuple[tuple[Fall, ...], tuple[FallGroup, ...]]:
+    falls: tuple[Fall, ...] = ()
+    faults: tuple[FallGroup, ...] = ()
+    next_ms = 0
+    for end_ms in bins.ends():
+        by_usual = bins.called_by_usual(end_ms)
+        if end_ms < next_ms and by_usual is None:
+            continue
+        timeline = bins.until(end_ms)
+        if len(timeline.starts) < 2:
+            continue
+        seen = replace(whole, timeline=timeline)
+        look = replace(seen, timeline=without_falls(seen, falls))
+        calls = [] if end_ms < next_ms else _calls(look)
+        if by_usual is not None:
+            lane, low = by_usual
+            began = onsets_of_low(look.timeline, look.directions, low, look.noise)
+            calls += calls_of(look, lane, low, began)
+        if end_ms >= next_ms:
+            next_ms = end_ms + timeline.scored.size // CELLS_PER_MS
+        now = followed(falls, look, timeline, calls)
+        falls, faults = now.falls, now.faults
+    return falls, faults
+
+
+def _calls(look: Look) -> list[FallCall]:
+    """What lane `hour` calls. Series of too few impressions for both sides are not compared."""
+    enough = look.timeline.scored.sum(axis=0) >= 2 * LEAST_SCORED
+    compared = np.flatnonzero(enough).astype(np.int64)
+    timeline, directions = look.timeline.of(compared), look.directions[compared]
+    limit = threshold(int(np.count_nonzero(look.directions)))
+    found = called(timeline, sides(timeline, directions, look.noise.of(compared)), limit)
+    at = np.flatnonzero(found.called)
+    which, since = compared[at], found.since_ms[at]
+    since = since - np.maximum(look.end_ms - since, MOST_BEFORE_MS)
+    began = onsets(look.timeline.of(which), look.directions[which], since, look.noise.of(which))
+    return calls_of(look, "hour", which, began)
+
+
+class _Bins:
+    """The recorded buckets, their hours, and what is usual for these."""
+
+    def __init__(self, found: BucketsOverTime, change_settings: ChangeSettings) -> None:
+        self._found, self._change_settings = found, change_settings
+        bucket_ms = found.plan.hour_ms
+        self._coarse_ms = -(-HOUR_MS // bucket_ms) * bucket_ms
+        of_coarse = pane_start(found.starts, self._coarse_ms)
+        first = np.flatnonzero(np.diff(of_coarse, prepend=of_coarse[:1] - 1))
+        self._coarse_starts = of_coarse[first]
+        self._coarse = np.add.reduceat(found.rows, first, axis=0)
+        usual = None
+        self._hour_at: Mapping[int, int] = {}
+        self._left_out: dict[int, frozenset[int]] = {}
+        if _has_hours(bucket_ms):
+            self._hour_at = {start: at for at, start in enumerate(self._coarse_starts.tolist())}
+            usual = self._usual()
+        hour_of = np.searchsorted(self._coarse_starts, of_coarse)
+        of_fine = None if usual is None else usual[hour_of]
+        self.fine = self._timeline(found.starts, found.rows, bucket_ms, of_fine)
+        self._hours = self._timeline(self._coarse_starts, self._coarse, self._coarse_ms, usual)
+        self._usual_calls = UsualCalls(found.plan, change_settings)
+
+    def _timeline(
+        self, starts: Integers, rows: Floats, length_ms: int, usual: Floats | None
+    ) -> ScoreTimeline:
+        plan = self._found.plan
+        of_metrics = rows[..., len(plan.count_columns) : plan.weight_column]
+        units = np.array([metric.unit for metric in plan.metrics], np.float64)
+        scored, sums, squares = (
+            (of_metrics[..., which::3] / scale).reshape(len(starts), -1)
+            for which, scale in ((0, 1.0), (1, units), (2, units))
+        )
+        hourly = np.full(len(starts), length_ms > plan.hour_ms)
+        return ScoreTimeline(starts, starts + length_ms, scored, sums, squares, hourly, usual)
+
+    def _usual(self) -> Floats | None:
+        """(hours, series): the mean over the same hour of earlier weeks; None where none is."""
+        hours = self._coarse_starts
+        if hours[-1] - hours[0] < WEEK * HOUR_MS:
+            return None
+        means = self._timeline(hours, self._coarse, HOUR_MS, None).means
+        nothing = np.full((1, means.shape[1]), np.nan)
+        table, found = np.concatenate([means, nothing]), np.full(means.shape, np.nan)
+        for at, hour in enumerate(hours.tolist()):
+            left_out = self._outages(hour)
+            weeks = [hour - week * WEEK * HOUR_MS for week in range(1, WEEKS + 1)]
+            known = table[[self._hour_at.get(w, -1) for w in weeks if w not in left_out] or [-1]]
+            count = (~np.isnan(known)).sum(axis=0)
+            np.divide(np.nansum(known, axis=0), count, out=found[at], where=count > 0)
+        return found
+
+    def _outages(self, before_ms: int) -> frozenset[int]:
+        """The hours before this one that say nothing about what is usual, as known by then."""
+        if before_ms not in self._left_out:
+            first = int(self._coarse_starts[0])
+            counts = self._coarse[:, 0, list(TRAFFIC_COLUMNS)]
+            traffic = {start: counts[at].tolist() for start, at in self._hour_at.items()}
+            covered = range(first, before_ms, HOUR_MS)
+            self._left_out[before_ms] = outages(traffic, covered)
+        return self._left_out[before_ms]
+
+    def look(self, timeline: ScoreTimeline) -> Look:
+        """The look at a timeline of these series."""
+        settings = self._change_settings
+        effect = used(settings.design_effect, None)
+        return look_at(timeline, self._found.selection.segments, self._found.plan, settings, effect)
+
+    def ends(self) -> Iterator[int]:
+        """The instants that may be looked at: where a bucket ends, and every five minutes."""
+        last = int(self.fine.ends[-1])
+        first = pane_start(int(self.fine.starts[0]), APART_MS)
+        grid = range(first, last + 1, APART_MS) if self._hour_at else ()
+        yield from sorted({*self.fine.ends.tolist(), *grid})
+
+    def until(self, end_ms: int) -> ScoreTimeline:
+        """The bins that end by then."""
+        cut_ms = pane_start(end_ms - FINE_MS, self._coarse_ms)
+        since_ms = end_ms - REACH_HOURS * HOUR_MS
+        hours = _between(self._hours, since_ms, cut_ms)
+        fine = _between(self.fine, cut_ms, end_ms)
+        return hours.followed_by(fine)
+
+    def called_by_usual(self, end_ms: int) -> tuple[str, Integers] | None:
+        """(lane, indices of series) that are low against other days or weeks; None for none, and
+        between two ends."""
+        if not self._hour_at or end_ms % APART_MS:
+            return None
+        comparisons = [*self._comparisons(end_ms)]
+        found = self._usual_calls.take(
+            end_ms,
+            comparisons,
+            self._found.selection.segments,
+            used(self._change_settings.design_effect, None),
+        )
+        if found is None or not found[1].any():
+            return None
+        return found[0], np.flatnonzero(found[1].reshape(-1)).astype(np.int64)
+
+    def _comparisons(self, end_ms: int) -> Iterator[BaselineComparison]:
+        hour = pane_start(end_ms, HOUR_MS)
+        covered = range(int(self._coarse_starts[0]) + HOUR_MS, hour, HOUR_MS)
+        for name, hours in WINDOWS:
+            from_ms = end_ms - hours * HOUR_MS
+            if from_ms < self.fine.starts[0]:
+                continue
+            unit, periods = earlier(from_ms, end_ms, covered, self._outages(hour))
+            if periods:
+                sums = {by: self._weighted(weights) for by, weights in periods.items()}
+                recent = self._sum(from_ms, end_ms)
+                yield BaselineComparison(name, from_ms, end_ms, recent, unit, sums, None)
+
+    def _weighted(self, weights: Mapping[int, float]) -> Floats:
+        known = {self._hour_at[h]: share for h, share in weights.items() if h in self._hour_at}
+        of_known = np.array([*known.values()])
+        return np.asarray(np.tensordot(of_known, self._coarse[[*known]], axes=1))
+
+    def _sum(self, from_ms: int, until_ms: int) -> Floats:
+        """The rows between two instants: of whole hours, and of buckets before and after them."""
+        total = np.zeros(self._coarse.shape[1:])
+        starts, rows = self._found.starts, self._found.rows
+        for hour, share in shares(from_ms, until_ms, HOUR_MS).items():
+            if share == 1:
+                at = self._hour_at.get(hour)
+                total += 0.0 if at is None else self._coarse[at]
+                continue
+            span = max(hour, from_ms), min(hour + HOUR_MS, until_ms)
+            first, last = np.searchsorted(starts, span)
+            total += rows[first:last].sum(axis=0)
+        return total
+
+
+def _between(timeline: ScoreTimeline, from_ms: int, until_ms: int) -> ScoreTimeline:
+    """The bins that start at `from_ms` or later and end by `until_ms`."""
+    last = int(np.searchsorted(timeline.ends, until_ms, side="right"))
+    return timeline.first(last).since(from_ms)
