@@ -45,7 +45,7 @@ from .distributions import (
     wilson_interval,
 )
 from .estimates import Estimate, Interval, difference, relative_difference, welch_at_planned_end
-from .evaluation import Mean, Scores, evaluate, geometric, judged_lists, macro
+from .evaluation import GEOMETRIC_FLOOR, Mean, Scores, evaluate, geometric, judged_lists, macro
 from .graded import best_dcg, dcg, linear_gain
 from .harvesting import (
     ALPHA,
@@ -190,6 +190,7 @@ __all__ = (
     "Floats",
     "further_impressions",
     "geometric",
+    "GEOMETRIC_FLOOR",
     "graded",
     "guardrail_interval",
     "guardrail_log_evalue",

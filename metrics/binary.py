@@ -104,6 +104,23 @@ def judged_share(judged: Booleans, lengths: Integers, k: int) -> Floats:
     return ratio(hits(judged, k), np.minimum(lengths, k), np.nan)
 
 
+def roc_area(relevant: Booleans, lengths: Integers) -> Floats:
+    """AUC: share of the pairs of a relevant and another item of the list in which the relevant one
+    stands above, the area under the ROC curve of the list.
+
+    relevant (n, depth), lengths (n,) -> (n,), 0…1; NaN without such a pair.
+    Source: Hanley and McNeil 1982.
+
+    >>> roc_area(np.array([[True, False, True, False]]), np.array([4])).tolist()
+    [0.75]
+    """
+    others = (np.arange(relevant.shape[1]) < lengths[:, None]) & ~relevant
+    above = np.cumsum(others, axis=1, dtype=np.int64)
+    count = np.count_nonzero(others, axis=1)
+    ordered = (relevant * (count[:, None] - above)).sum(axis=1)
+    return ratio(ordered, np.count_nonzero(relevant, axis=1) * count, np.nan)
+
+
 def precision_sum(relevant: Booleans, k: int) -> Floats:
     """Sum of the precisions at the ranks of the relevant items among the first k.
 

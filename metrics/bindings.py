@@ -5,6 +5,7 @@ The entries of the catalog name them. Each takes lists and metric and returns (n
 
 from collections.abc import Callable
 from fractions import Fraction
+from typing import TypeAlias
 
 import numpy as np
 
@@ -12,6 +13,9 @@ from . import behaviour, binary, graded, propensities, sets
 from .lists import Booleans, Floats, Integers, Lists
 from .metric import Metric
 from .names import number_text
+
+TableFormula: TypeAlias = Callable[[sets.Contingency, Metric], Floats]
+"""Of a set metric: (n,) values of the fourfold tables of n queries."""
 
 
 def relevant(lists: Lists, metric: Metric) -> Booleans:
@@ -69,35 +73,32 @@ def f_at(lists: Lists, metric: Metric) -> Floats:
     )
 
 
-def e_measure(lists: Lists, metric: Metric) -> Floats:
+def e_measure(table: sets.Contingency, metric: Metric) -> Floats:
     """SetE, in the convention that the name states."""
-    table = contingency(lists, metric)
     conventions = {"precision": sets.e_precision_weighted, "recall": sets.e_recall_weighted}
     formula = conventions[metric.word("stress")]
     return formula(sets.precision(table), sets.recall(table), metric.number("b"))
 
 
-def of_table(formula: Callable[[sets.Contingency], Floats]) -> Callable[[Lists, Metric], Floats]:
-    """The binding of a set metric that needs the fourfold table only."""
-    return lambda lists, metric: formula(contingency(lists, metric))
+def of_table(formula: Callable[[sets.Contingency], Floats]) -> TableFormula:
+    """The formula of a set metric without settings."""
+    return lambda table, metric: formula(table)
 
 
-def set_f(lists: Lists, metric: Metric) -> Floats:
+def set_f(table: sets.Contingency, metric: Metric) -> Floats:
     """SetF."""
-    table = contingency(lists, metric)
     return sets.f_measure(sets.precision(table), sets.recall(table), metric.number("beta"))
 
 
-def t11f(lists: Lists, metric: Metric) -> Floats:
+def t11f(table: sets.Contingency, metric: Metric) -> Floats:
     """T11F."""
-    table = contingency(lists, metric)
     return sets.t11f(sets.precision(table), sets.recall(table))
 
 
-def utility(lists: Lists, metric: Metric) -> Floats:
+def utility(table: sets.Contingency, metric: Metric) -> Floats:
     """Utility, with the four weights of the name."""
     weights = [metric.number(key) for key in "abcd"]
-    return sets.utility(contingency(lists, metric), *weights)
+    return sets.utility(table, *weights)
 
 
 def _returned_known(lists: Lists, metric: Metric) -> tuple[Integers, Integers]:
@@ -151,10 +152,18 @@ def binary_preference(lists: Lists, metric: Metric) -> Floats:
     return binary.bpref(mask, nonrelevant, total, _count(pool < metric.number("rel")))
 
 
+def _assessed(lists: Lists) -> Booleans:
+    return lists.judged if lists.assessed is None else lists.assessed
+
+
 def judged_at(lists: Lists, metric: Metric) -> Floats:
     """Judged."""
-    judged = lists.judged if lists.assessed is None else lists.assessed
-    return binary.judged_share(judged, lists.lengths, metric.ranks(lists))
+    return binary.judged_share(_assessed(lists), lists.lengths, metric.ranks(lists))
+
+
+def rank_biased_residual(lists: Lists, metric: Metric) -> Floats:
+    """RBPResidual."""
+    return graded.rank_biased_residual(_assessed(lists), metric.ranks(lists), metric.number("p"))
 
 
 def _gain(metric: Metric, *grades: Floats) -> graded.Gain:

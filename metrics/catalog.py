@@ -9,7 +9,7 @@ The part of the catalog over sets: measures of the whole list that know no ranks
 import math
 from collections.abc import Mapping
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from . import behaviour, binary, bindings, graded, sets
 from .metric import (
@@ -30,26 +30,37 @@ from .metric import (
 
 _of_set = partial(Entry, cutoff="none", parameters=REL)
 
+
+def _of_table(formula: bindings.TableFormula, source: str, **more: Any) -> Entry:
+    """The entry of a metric that needs the fourfold table only."""
+    return _of_set(
+        lambda lists, metric: formula(bindings.contingency(lists, metric), metric),
+        source,
+        pooled=lambda lists, metric: formula(bindings.contingency(lists, metric).pooled(), metric),
+        **more,
+    )
+
+
 SET_ENTRIES: Final[Mapping[str, Entry]] = {
-    "SetP": _of_set(
+    "SetP": _of_table(
         bindings.of_table(sets.precision),
         "trec_eval set_P",
         meaning="share of the returned items that are relevant",
     ),
-    "SetR": _of_set(
+    "SetR": _of_table(
         bindings.of_table(sets.recall),
         "trec_eval set_recall",
         meaning="share of the known relevant items that are returned",
         needs="pool",
     ),
-    "SetF": _of_set(
+    "SetF": _of_table(
         bindings.set_f,
         "van Rijsbergen 1979; trec_eval set_F",
         meaning="weighted harmonic mean of SetP and SetR",
         needs="pool",
         parameters=REL | {"beta": above(0, 1)},
     ),
-    "SetE": _of_set(
+    "SetE": _of_table(
         bindings.e_measure,
         "van Rijsbergen 1979",
         meaning="1 - weighted harmonic mean of precision and recall",
@@ -57,14 +68,14 @@ SET_ENTRIES: Final[Mapping[str, Entry]] = {
         needs="pool",
         parameters=REL | {"stress": choice("precision", "recall", required=True), "b": above(0, 1)},
     ),
-    "SetAccuracy": _of_set(
+    "SetAccuracy": _of_table(
         bindings.of_table(sets.accuracy),
         "the fourfold table",
         meaning="share of all items that are rightly returned or rightly left out",
         undefined="the collection is empty",
         needs="collection",
     ),
-    "Miss": _of_set(
+    "Miss": _of_table(
         bindings.of_table(sets.miss),
         "the fourfold table",
         meaning="share of the relevant items that are not returned: 1 - SetR",
@@ -72,14 +83,14 @@ SET_ENTRIES: Final[Mapping[str, Entry]] = {
         undefined="nothing is relevant",
         needs="pool",
     ),
-    "FalseRate": _of_set(
+    "FalseRate": _of_table(
         bindings.of_table(sets.false_rate),
         "the fourfold table",
         meaning="share of the returned items that are not relevant: 1 - SetP",
         direction="down",
         undefined="the list is empty",
     ),
-    "Generality": _of_set(
+    "Generality": _of_table(
         bindings.of_table(sets.generality),
         "the fourfold table",
         meaning="share of the collection that is relevant",
@@ -87,7 +98,7 @@ SET_ENTRIES: Final[Mapping[str, Entry]] = {
         undefined="the collection is empty",
         needs="collection",
     ),
-    "Fallout": _of_set(
+    "Fallout": _of_table(
         bindings.of_table(sets.fallout),
         "the fourfold table",
         meaning="share of the items that are not relevant that are returned",
@@ -109,7 +120,7 @@ SET_ENTRIES: Final[Mapping[str, Entry]] = {
         undefined="nothing relevant was returned",
         needs="known",
     ),
-    "Utility": _of_set(
+    "Utility": _of_table(
         bindings.utility,
         "trec_eval utility",
         meaning="a · relevant returned + b · others returned + c · relevant missed + d · the rest",
@@ -119,14 +130,14 @@ SET_ENTRIES: Final[Mapping[str, Entry]] = {
         | {"a": weight(1), "b": weight(-1)}
         | {"c": weight(0, "pool"), "d": weight(0, "collection")},
     ),
-    "T11U": _of_set(
+    "T11U": _of_table(
         bindings.of_table(sets.t11u),
         "TREC-11 filtering track",
         meaning="2 · relevant returned - others returned",
         range=UNBOUNDED,
         unit=1_000,
     ),
-    "T11F": _of_set(
+    "T11F": _of_table(
         bindings.t11f,
         "TREC-11 filtering track",
         meaning="F of the filtering track: precision weighs twice as much as recall",
@@ -225,6 +236,21 @@ CATALOG: Final[Mapping[str, Entry]] = {
         "Moffat and Zobel 2008",
         meaning="expected relevance for a user who goes on to the next rank with probability p",
         parameters=PERSISTENCE | REL,
+    ),
+    "RBPResidual": Entry(
+        bindings.rank_biased_residual,
+        "Moffat and Zobel 2008",
+        meaning="what RBP would gain if everything that is not judged were relevant",
+        direction="none",
+        parameters=PERSISTENCE,
+    ),
+    "AUC": Entry(
+        lambda lists, metric: binary.roc_area(bindings.relevant(lists, metric), lists.lengths),
+        "Hanley and McNeil 1982",
+        meaning="share of pairs of a relevant and another item in which the relevant one is above",
+        undefined="no such pair is shown",
+        cutoff="none",
+        parameters=REL,
     ),
     "Judged": Entry(
         bindings.judged_at,

@@ -304,3 +304,16 @@ def rank_biased_precision(relevant: Booleans, k: int, persistence: float) -> Flo
     for column in range(min(k, relevant.shape[1])):
         total += relevant[:, column] * ((1.0 - persistence) * persistence**column)
     return total
+
+
+def rank_biased_residual(judged: Booleans, k: int, persistence: float) -> Floats:
+    """RBPResidual(p)@k: what RBP would gain if all items were relevant that are not judged, or
+    follow rank k or the end of the list.
+
+    judged (n, depth), 0 < persistence < 1 -> (n,), 0…1. Never undefined: 1 for an empty list.
+    Source: Moffat and Zobel 2008.
+
+    >>> rank_biased_residual(np.array([[True, False, True]]), 3, 0.5).tolist()
+    [0.375]
+    """
+    return 1.0 - rank_biased_precision(judged, k, persistence)

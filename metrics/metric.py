@@ -94,6 +94,8 @@ class Entry:
     """What the lists must have, whatever the settings."""
     cutoff: Literal["rank", "recall", "none"] = "rank"
     """What follows the @: a rank k (optional), a recall level (required), or nothing."""
+    pooled: "Callable[[Lists, Metric], Floats] | None" = None
+    """(1,) the value of the sums of all lists, a micro average; None where it has none."""
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
     """Settings that the name may state, by key; `undefined` is added to those of a family that is
     undefined for some lists, unless less is better: such a list would get the best value."""
@@ -191,6 +193,25 @@ class Metric:
         if self.needs == "impression" or self.needs in available:
             return None
         return f"{self.name} needs {NEEDS[self.needs]}, which {provider} cannot provide"
+
+    def micro(self, lists: Lists) -> float | None:
+        """The micro average: the value of the counts of all lists added up; None of a metric that
+        is not of counts, NaN where it is undefined. Raises ValueError as `values` does.
+
+        >>> from relevanced.metrics.catalog import parse
+        >>> round(parse("SetP").micro(Lists.of([[1, 1, 0, 0, 0], [1, 1, 0, 0]])), 4)
+        0.4444
+        """
+        if self.entry.pooled is None:
+            return None
+        self._check_needs(lists)
+        return float(self.entry.pooled(lists, self)[0])
+
+    def highest(self, best: Lists) -> float:
+        """The highest value there is: that of the range, or of the best list where it has no
+        bound."""
+        bound = self.entry.range[1]
+        return bound if math.isfinite(bound) else float(self.values(best)[0])
 
     def word(self, key: str) -> str:
         """The value of a setting that is a word, such as `gain`. Raises KeyError."""

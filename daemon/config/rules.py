@@ -134,7 +134,7 @@ def _exact(config: Config) -> Iterator[ConfigFault]:
         if metric.refusal(["propensities"]) is not None:
             continue
         with np.errstate(all="ignore"):
-            value = float(metric.values(lists)[0])
+            value = metric.highest(lists)
         if not metric.unit * max(value, value * value) < LARGEST_EXACT:
             rule = f"can become too large to be counted exactly, with grades up to {best.max():g}"
             yield ConfigFault("metrics.names", name, rule)

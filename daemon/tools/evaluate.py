@@ -6,7 +6,7 @@ from typing import Final, NoReturn, TypeVar, get_args
 
 import click
 
-from relevanced.metrics import Metric
+from relevanced.metrics import Metric, Need
 
 from ..commands import options
 from .trec import (
@@ -27,6 +27,7 @@ from .trec import (
     asked_metrics,
     compare_runs,
     coverage_remarks,
+    parse_known,
     parse_qrels,
     parse_run,
     score_run,
@@ -128,6 +129,24 @@ def _choice(kind: object) -> click.Choice[str]:
     metavar="N",
     help="Use only the first N results of each query.  [default: all]",
 )
+@click.option(
+    "--micro",
+    is_flag=True,
+    help="Also print micro averages (of the counts of all queries added up) of metrics of sets.",
+)
+@click.option(
+    "--collection-size",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Items that could have been returned, for SetAccuracy, Fallout, Generality and Utility.",
+)
+@click.option(
+    "--known",
+    "known_file",
+    type=FILE,
+    metavar="FILE",
+    help="Items that the user knew before, as lines `query item`, for Coverage and Novelty.",
+)
 def eval_command(
     qrels_file: str,
     run_files: tuple[str, ...],
@@ -144,6 +163,9 @@ def eval_command(
     undefined: Undefined,
     negative: Negative,
     most_results: int | None,
+    micro: bool,
+    collection_size: int | None,
+    known_file: str | None,
 ) -> None:
     """Score TREC run files against judgements, with the metrics of the daemon.
 
@@ -152,16 +174,26 @@ def eval_command(
     tag`; both may be compressed with gzip. Results are ordered by score; the rank column is used
     with --ties rank only. The gain of nDCG is 2^grade - 1; that of trec_eval is nDCG(gain=linear).
     """
+    given: dict[Need, object] = {"collection": collection_size, "known": known_file}
     try:
         metrics = asked_metrics(
-            metric_names, relevant_from=relevant_from, max_grade=max_grade, ideal=ideal
+            metric_names,
+            relevant_from=relevant_from,
+            max_grade=max_grade,
+            ideal=ideal,
+            given=[need for need, value in given.items() if value is not None],
         )
     except UnknownMetrics as error:
         raise click.BadParameter(str(error), param_hint="'-m'") from error
-    policies = Policies(ties, missing, undefined, negative, most_results)
-    scored = _score_all(qrels_file, run_files, list(metrics.values()), policies)
+    if micro and all(metric.entry.pooled is None for metric in metrics.values()):
+        rule = "only of metrics of sets, such as SetP and SetR: name one with -m"
+        raise click.BadParameter(rule, param_hint="'--micro'")
+    policies = Policies(ties, missing, undefined, negative, most_results, collection_size)
+    scored = _score_all(qrels_file, run_files, list(metrics.values()), policies, known_file)
     compared = compare_runs(scored, list(metrics.values()), undefined) if compare else []
-    click.echo(WRITERS[output](EvaluationReport(metrics, policies, scored, compared), per_query))
+    click.echo(
+        WRITERS[output](EvaluationReport(metrics, policies, scored, micro, compared), per_query)
+    )
     if output != "table":  # which has them below
         for remark in coverage_remarks(scored, missing):
             click.echo(remark, err=True)
@@ -170,18 +202,23 @@ def eval_command(
 
 
 def _score_all(
-    qrels_file: str, run_files: Sequence[str], metrics: Sequence[Metric], policies: Policies
+    qrels_file: str,
+    run_files: Sequence[str],
+    metrics: Sequence[Metric],
+    policies: Policies,
+    known_file: str | None,
 ) -> list[ScoredRun]:
     """Score all runs; exits with code 2 if a file has faults."""
     faults: list[str] = []
     qrels = _parse(parse_qrels, qrels_file, "judgements", faults)
     runs = [_parse(parse_run, file, "results", faults) for file in run_files]
+    known = None if known_file is None else _parse(parse_known, known_file, "known", faults)
     if qrels is None or faults:
         _exit_with(faults)
     names = _run_names([run for run in runs if run is not None], run_files)
     try:
         return [
-            score_run(qrels, run, metrics, policies, name=name, file=file)
+            score_run(qrels, run, metrics, policies, name=name, file=file, known=known)
             for run, name, file in zip(runs, names, run_files)
             if run is not None
         ]
@@ -197,7 +234,7 @@ def _parse(
         return parser(data, file)
     except TrecError as error:
         apparent = apparent_kind(data)
-        if apparent is None or apparent == kind:
+        if apparent is None or kind in (apparent, "known"):
             faults += [str(fault) for fault in error.faults]
         else:
             order = "judgements come first, then runs: QRELS RUN..."

@@ -241,6 +241,16 @@ def abandonment(task: Task) -> float | None:
     return float(first_click_rank(task) is None) if task.gains else None
 
 
+def roc_area(task: Task) -> Number | None:
+    above = [not other for at, hit in enumerate(task.hits) if hit for other in task.hits[at + 1 :]]
+    return share(sum(above), sum(task.hits) * (len(task.hits) - sum(task.hits)))
+
+
+def rank_biased_residual(task: Task) -> float:
+    p, shown = task.metric.number("p"), task.plain.grades[: task.k]
+    return 1 - sum((1 - p) * p**at for at, grade in enumerate(shown) if grade is not None)
+
+
 def judged(task: Task) -> Number | None:
     shown = task.plain.grades[: task.k]
     return share(sum(grade is not None for grade in shown), len(shown))
@@ -260,6 +270,8 @@ ORACLES: Final[dict[str, Oracle]] = {
     "IPrec": lambda task: interpolated(task, Fraction(task.metric.word("recall"))),
     "Bpref": bpref,
     "RBP": rank_biased_precision,
+    "RBPResidual": rank_biased_residual,
+    "AUC": roc_area,
     "Judged": judged,
     "CG": lambda task: sum(task.gains[: task.k]),
     "DCG": lambda task: dcg_of(

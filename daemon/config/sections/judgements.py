@@ -141,7 +141,7 @@ def _is_exact(metric: Metric, depth: int, max_grade: float) -> bool:
         gains=best, lengths=np.array([best.size]), judged=judged, pool=best, assessed=judged
     )
     with np.errstate(all="ignore"):
-        value = float(metric.values(lists)[0])
+        value = metric.highest(lists)
     return metric.unit * max(value, value * value) < LARGEST_EXACT
 
 

@@ -26,6 +26,7 @@ from .trec import (
     UnknownMetrics,
     apparent_kind,
     asked_metrics,
+    parse_known,
     parse_qrels,
     parse_run,
 )
@@ -42,6 +43,7 @@ __all__ = (
     "Missing",
     "Negative",
     "ordered_items",
+    "parse_known",
     "parse_qrels",
     "parse_run",
     "Policies",

@@ -14,9 +14,20 @@ from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
-from relevanced.metrics import Comparison, Direction, Floats, Lists, Mean, Metric, compare, macro
+from relevanced.metrics import (
+    GEOMETRIC_FLOOR,
+    Comparison,
+    Direction,
+    Floats,
+    Lists,
+    Mean,
+    Metric,
+    compare,
+    geometric,
+    macro,
+)
 
-from .trec import Asked, Qrels, Result, RunFile, metric_meanings
+from .trec import Asked, Known, Qrels, Result, RunFile, is_geometric, metric_meanings
 
 Ties: TypeAlias = Literal["item", "rank", "file"]
 Missing: TypeAlias = Literal["skip", "zero", "refuse"]
@@ -43,6 +54,8 @@ class Policies:
     judged for Judged, and has no gain, in either case."""
     most_results: int | None = None
     """Keep only so many results of a query; None keeps all."""
+    collection_size: int | None = None
+    """Number of items that could have been returned; None where it is not known."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +69,8 @@ class ScoredRun:
     values: Mapping[str, Floats]
     """Metric's name -> (queries,); NaN where undefined."""
     means: Mapping[str, Mean]
+    micro: Mapping[str, float]
+    """Of metrics that are of counts: the value of the counts of all queries added up."""
     lists: Lists
     judged_queries: int
     """Queries that have judgements."""
@@ -73,20 +88,38 @@ def score_run(
     *,
     name: str,
     file: str,
+    known: Known | None = None,
 ) -> ScoredRun:
     """Compute the metrics of one run. Raises EvaluationError."""
-    queries, lists = align_run(qrels, run, policies, file)
+    queries, lists = align_run(qrels, run, policies, file, known)
+    before = None if known is None else [known.get(query, set()) for query in queries]
+    values, micro = dict[str, Floats](), dict[str, float]()
     try:
-        values = {metric.name: metric.values(lists) for metric in metrics}
+        for metric in metrics:
+            given = lists
+            if before is not None and metric.needs == "known":
+                least, of = metric.number("rel"), zip(queries, before)
+                counts = [sum(qrels[q].get(i, 0) >= least for i in items) for q, items in of]
+                given = replace(lists, known_relevant=np.array(counts, np.int64))
+            values[metric.name] = metric.values(given)
+            pooled = metric.micro(given)
+            if pooled is not None:
+                micro[metric.name] = pooled
     except ValueError as error:
         raise EvaluationError(f"{file}: {error}") from error
-    means = {key: macro(of_queries, policies.undefined) for key, of_queries in values.items()}
+    means = {
+        metric.name: (geometric if is_geometric(metric) else macro)(
+            values[metric.name], undefined_of(metric, policies.undefined)
+        )
+        for metric in metrics
+    }
     return ScoredRun(
         name,
         file,
         queries,
         values,
         means,
+        micro,
         lists,
         judged_queries=len(qrels),
         without_results=len(qrels.keys() - run.results.keys()),
@@ -94,8 +127,18 @@ def score_run(
     )
 
 
+def undefined_of(metric: Metric, undefined: Undefined) -> Undefined:
+    """What becomes of queries for which the metric is undefined: where less is better they are
+    left out, as 0 would be the best value."""
+    return "skip" if metric.direction == "down" else undefined
+
+
 def align_run(
-    qrels: Qrels, run: RunFile, policies: Policies, file: str = "the run"
+    qrels: Qrels,
+    run: RunFile,
+    policies: Policies,
+    file: str = "the run",
+    known: Known | None = None,
 ) -> tuple[tuple[str, ...], Lists]:
     """The judged queries that are scored, and the result lists of the run for them.
 
@@ -114,10 +157,15 @@ def align_run(
         raise EvaluationError(f"{file}: has no result for any judged query")
     judged = [_judged(qrels[query], policies.negative) for query in queries]
     shown = [ordered_items(run.results.get(query, []), policies) for query in queries]
+    size = policies.collection_size
+    before = None if known is None else [known.get(query, set()) for query in queries]
     return queries, Lists.of(
         [[grade_of.get(item) for item in items] for items, grade_of in zip(shown, judged)],
         pool=[list(grade_of.values()) for grade_of in judged],
         assessed=[[item in qrels[query] for item in items] for query, items in zip(queries, shown)],
+        collection_size=None if size is None else [size] * len(queries),
+        known=None if before is None else [[i in b for i in s] for s, b in zip(shown, before)],
+        known_relevant=None if before is None else [0] * len(queries),
     )
 
 
@@ -181,6 +229,7 @@ def compare_runs(
 def _compared(
     run: ScoredRun, first: ScoredRun, metric: Metric, undefined: Undefined
 ) -> RunComparison:
+    undefined = undefined_of(metric, undefined)
     mine, theirs = _by_query(run, metric, undefined), _by_query(first, metric, undefined)
     shared = [query for query in mine if query in theirs]
     found = compare(_array(mine, shared), _array(theirs, shared))
@@ -193,7 +242,9 @@ def _compared(
 
 def _by_query(run: ScoredRun, metric: Metric, undefined: Undefined) -> dict[str, float]:
     """The values that the mean of the run is over."""
-    values = zip(run.queries, run.values[metric.name].tolist())
+    values = list(zip(run.queries, run.values[metric.name].tolist()))
+    if is_geometric(metric):
+        return {query: math.log(max(value, GEOMETRIC_FLOOR)) for query, value in values}
     if undefined == "zero":
         return {query: 0.0 if value != value else value for query, value in values}
     return {query: value for query, value in values if value == value}
@@ -222,6 +273,8 @@ def coverage_remarks(runs: Sequence[ScoredRun], missing: Missing) -> Iterator[st
 
 MEAN_LABEL: Final = "all"
 """The query column of a mean, as in the output of trec_eval."""
+MICRO_LABEL: Final = "micro"
+"""The query column of a micro average."""
 SCORED_LABEL: Final = "scored"
 """The query column of the number of queries that a mean is over."""
 _COMPARED: Final = (
@@ -247,6 +300,8 @@ class EvaluationReport:
     metrics: Asked
     policies: Policies
     runs: Sequence[ScoredRun]
+    micro: bool
+    """Whether micro averages are printed."""
     comparisons: Sequence[RunComparison]
 
 
@@ -258,8 +313,12 @@ def evaluation_table(found: EvaluationReport, per_query: bool) -> str:
     for name, metric in found.metrics.items():
         for query, values in _values(runs, metric, per_query):
             lines.append([name, query, *map(_decimals, values)])
-        if skips:
-            scored = [str(run.means[metric.name].scored) for run in runs]
+        if found.micro and metric.name in runs[0].micro:
+            averages = [_decimals(run.micro[metric.name]) for run in runs]
+            lines.append([name, MICRO_LABEL, *averages])
+        means = [run.means[metric.name] for run in runs]
+        if skips or any(mean.scored < mean.lists for mean in means):
+            scored = [str(mean.scored) for mean in means]
             lines.append([name, SCORED_LABEL, *scored])
     lines.append(["queries", "", *(str(len(run.queries)) for run in runs)])
     parts = [_columns(lines, words=2)]
@@ -273,7 +332,8 @@ def evaluation_table(found: EvaluationReport, per_query: bool) -> str:
 
 
 def evaluation_csv(found: EvaluationReport, per_query: bool) -> str:
-    """Columns run, metric, query, value, scored, full_name. The mean has query `all`, and in
+    """Columns run, metric, query, value, scored, full_name. The mean has query `all`, a micro
+    average `micro`; the mean has in
     `scored` the number of queries that it is over; undefined values are empty."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -283,9 +343,13 @@ def evaluation_csv(found: EvaluationReport, per_query: bool) -> str:
             for run, value in zip(found.runs, values):
                 if value is None:
                     continue
-                text = "" if math.isnan(value) else repr(value)
+                text = _exact(value)
                 scored = run.means[metric.name].scored if query == MEAN_LABEL else ""
                 writer.writerow([run.name, name, query, text, scored, metric.full_name])
+        for run in found.runs if found.micro else ():
+            if metric.name in run.micro:
+                text = _exact(run.micro[metric.name])
+                writer.writerow([run.name, name, MICRO_LABEL, text, "", metric.full_name])
     return out.getvalue().rstrip("\n")
 
 
@@ -295,7 +359,7 @@ def evaluation_json(found: EvaluationReport, per_query: bool) -> str:
     return json.dumps(
         {
             "policies": asdict(found.policies),
-            "runs": [_run_object(run, found.metrics, per_query) for run in found.runs],
+            "runs": [_run_object(run, found, per_query) for run in found.runs],
             "comparisons": [
                 {"run": entry.run, "against": entry.against}
                 | {"metric": names[entry.metric.name], "full_name": entry.metric.full_name}
@@ -317,9 +381,9 @@ WRITERS: Final[Mapping[str, Callable[[EvaluationReport, bool], str]]] = {
 """By the kind of output; the second argument says whether the values of queries are printed."""
 
 
-def _run_object(run: ScoredRun, asked: Asked, per_query: bool) -> dict[str, object]:
+def _run_object(run: ScoredRun, found: EvaluationReport, per_query: bool) -> dict[str, object]:
     metrics = []
-    for name, metric in asked.items():
+    for name, metric in found.metrics.items():
         mean = run.means[metric.name]
         entry: dict[str, object] = {
             "metric": name,
@@ -328,6 +392,8 @@ def _run_object(run: ScoredRun, asked: Asked, per_query: bool) -> dict[str, obje
             "scored": mean.scored,
             "queries": mean.lists,
         }
+        if found.micro and metric.name in run.micro:
+            entry["micro"] = _finite(run.micro[metric.name])
         if per_query:
             values = run.values[metric.name].tolist()
             entry["per_query"] = {
@@ -377,6 +443,10 @@ def _columns(lines: Sequence[Sequence[str]], words: int) -> str:
         ).rstrip()
         for line in lines
     )
+
+
+def _exact(value: float) -> str:
+    return "" if math.isnan(value) else repr(value)
 
 
 def _decimals(value: float | None) -> str:

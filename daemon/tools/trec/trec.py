@@ -6,18 +6,21 @@ The caller reads the file and passes its bytes. Bytes compressed with gzip are r
 import gzip
 import math
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
-from relevanced.metrics import Metric, parse, several
+from relevanced.metrics import GEOMETRIC_FLOOR, Metric, Need, parse, several, split
 
 from ...judgements import formats, grades
 from ...recompute.files import without_mark
 
 Qrels: TypeAlias = dict[str, dict[str, int]]
 """Query -> item -> grade; queries and items in the order of the file."""
+
+Known: TypeAlias = dict[str, set[str]]
+"""Query -> the items that the user knew before."""
 
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 _SAMPLED_LINES: Final = 20
@@ -133,6 +136,23 @@ def parse_run(data: bytes, file: str) -> RunFile:
     return RunFile(tags[0], results)
 
 
+def parse_known(data: bytes, file: str) -> Known:
+    """Parse lines `query item`. Raises TrecError.
+
+    >>> parse_known(b"301 d7\\n301 d9\\n", "k") == {"301": {"d7", "d9"}}
+    True
+    """
+    known: Known = {}
+
+    def parse_words(words: list[str]) -> None:
+        if len(words) != 2:
+            raise ValueError(f"{len(words)} fields: must be 2, query item")
+        known.setdefault(words[0], set()).add(words[1])
+
+    _parse_lines(data, file, parse_words)
+    return known
+
+
 def apparent_kind(data: bytes) -> Literal["judgements", "results"] | None:
     """What the first lines of a file look like: judgements have four fields, results have six or
     more; None for anything else, and for a gzip file that is broken.
@@ -232,15 +252,28 @@ Asked: TypeAlias = Mapping[str, Metric]
 """Name as it was asked for → the metric that it means under the options."""
 
 
+GEOMETRIC: Final = "GMAP"
+"""AP whose mean is the geometric one."""
+_NAMES_OF_GEOMETRIC: Final = ("gmap", "gm_map")
+OPTIONS: Final[Mapping[Need, str]] = {"collection": "--collection-size", "known": "--known"}
+"""What gives a need that judgements and runs do not have."""
+
+
 class UnknownMetrics(Exception):
     """Names that mean no metric here; the message has a line for each."""
 
 
 def asked_metrics(
-    texts: Sequence[str], *, relevant_from: float, max_grade: float, ideal: str
+    texts: Sequence[str],
+    *,
+    relevant_from: float,
+    max_grade: float,
+    ideal: str,
+    given: Collection[Need] = (),
 ) -> dict[str, Metric]:
     """The metrics of the names, in their order, each once: under its first name. Names are
-    separated by commas or blanks. Raises UnknownMetrics with all faults.
+    separated by commas or blanks; `given` is what there is beside judgements and runs. Raises
+    UnknownMetrics with all faults.
 
     >>> list(asked_metrics(["P@5,RR", "nDCG@10"], relevant_from=1, max_grade=4, ideal="pool"))
     ['P@5', 'RR', 'nDCG@10']
@@ -250,18 +283,33 @@ def asked_metrics(
     faults = []
     for name in names:
         try:
-            metric = parse(name, relevant_from=relevant_from, max_grade=max_grade, ideal=ideal)
+            metric = _asked(name, relevant_from=relevant_from, max_grade=max_grade, ideal=ideal)
         except ValueError as error:
             faults.append(str(error))
             continue
-        refusal = metric.refusal(["pool"], provider="judgements and runs")
+        refusal = metric.refusal(["pool", *given], provider="judgements and runs")
         if refusal is not None:
-            faults.append(refusal)
+            option = OPTIONS.get(metric.needs)
+            faults.append(refusal if option is None else f"{refusal}: give {option}")
         elif metric not in by_name.values():
             by_name[name] = metric
     if faults:
         raise UnknownMetrics("\n".join(faults))
     return by_name
+
+
+def _asked(name: str, **defaults: Any) -> Metric:
+    """The metric of a name; of GMAP it is AP under that name. Raises ValueError."""
+    family = split(name).family
+    if family.lower() not in _NAMES_OF_GEOMETRIC:
+        return parse(name, **defaults)
+    metric = parse(name.replace(family, "AP", 1), **defaults)
+    return replace(metric, name=metric.name.replace("AP", GEOMETRIC, 1))
+
+
+def is_geometric(metric: Metric) -> bool:
+    """Whether the mean of the metric is the geometric one."""
+    return metric.name.startswith(GEOMETRIC)
 
 
 def metric_meanings(metrics: Asked) -> list[str]:
@@ -272,8 +320,15 @@ def metric_meanings(metrics: Asked) -> list[str]:
     >>> metric_meanings(given)
     ['nDCG@10 is nDCG(gain=exponential,ideal=pool)@10.']
     """
-    return [
+    found = [
         f"{name} is {metric.full_name}."
         for name, metric in metrics.items()
-        if metric.settings != parse(name).settings
+        if metric.settings != _asked(name).settings
     ]
+    if any(map(is_geometric, metrics.values())):
+        floor = f"{GEOMETRIC_FLOOR:.5f}"
+        found.append(
+            f"GMAP is the geometric mean of AP, which counts as {floor} where it is lower;"
+            " comparisons are of its natural logarithm."
+        )
+    return found
