@@ -4,6 +4,7 @@ Pure: no clock, no I/O, no state.
 """
 
 from . import catalog, graded, sets
+from .agreement import cohen_kappa, krippendorff_alpha
 from .behaviour import (
     ELEVEN_LEVELS,
     curve_points,
@@ -155,6 +156,7 @@ __all__ = (
     "chi_square_tail",
     "CLIP",
     "clipped_share",
+    "cohen_kappa",
     "compare",
     "compare_arms",
     "compare_defined",
@@ -206,6 +208,7 @@ __all__ = (
     "ips_dcg",
     "ips_precision",
     "judged_lists",
+    "krippendorff_alpha",
     "LARGEST_SUM",
     "LEAST_BLOCKS",
     "linear_gain",

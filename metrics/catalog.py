@@ -240,15 +240,15 @@ CATALOG: Final[Mapping[str, Entry]] = {
     "RBPResidual": Entry(
         bindings.rank_biased_residual,
         "Moffat and Zobel 2008",
-        meaning="what RBP would gain if everything that is not judged were relevant",
+        meaning="what RBP would gain if all unjudged items were relevant",
         direction="none",
         parameters=PERSISTENCE,
     ),
     "AUC": Entry(
         lambda lists, metric: binary.roc_area(bindings.relevant(lists, metric), lists.lengths),
         "Hanley and McNeil 1982",
-        meaning="share of pairs of a relevant and another item in which the relevant one is above",
-        undefined="no such pair is shown",
+        meaning="how often a relevant item stands above another",
+        undefined="all or nothing is relevant",
         cutoff="none",
         parameters=REL,
     ),

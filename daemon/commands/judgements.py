@@ -2,12 +2,26 @@
 
 from collections.abc import Iterator, Sequence
 from functools import partial
+from io import BytesIO
+from itertools import combinations
+from pathlib import Path
 
 import click
+import numpy as np
+
+from relevanced.metrics import Floats, cohen_kappa, krippendorff_alpha
 
 from ..changes import text
 from ..http import JUDGED_PATH, MISSING_PATH, MOST_PAIRS, Judged, LaneDatedFiles, UnjudgedItems
-from ..judgements import HIGHEST_GRADE, Judgements, Reader, read
+from ..judgements import (
+    HIGHEST_GRADE,
+    FaultyJudgements,
+    Judgements,
+    Reader,
+    grades_by_rater,
+    read,
+    read_raters,
+)
 from ..recompute.tables import table_text
 from . import options
 from .asking import Daemon, daemon_at, url_option, window_option
@@ -16,6 +30,7 @@ from .dated_files import (
     check_lanes,
     check_paths,
     exit_with,
+    fault_lines,
     lane_options,
     paths_argument,
     put_in_place,
@@ -134,6 +149,48 @@ def add_file(
     and only what is listed is read. A file is never changed: a correction is another file.
     """
     put_in_place(_reader(max_grade), file, start_ms, directory, config_file, past=past)
+
+
+@judgements_command.command("agreement")
+@click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False))
+@_max_grade
+def agreement(files: tuple[str, ...], max_grade: float) -> None:
+    """Print how far raters agree: each FILE is of one rater, or one FILE has several grades of a
+    pair, of which the first is of the first rater, and so on.
+
+    Kappa and alpha are 1 where all agree and 0 where they agree as often as by chance. `squared`:
+    a disagreement counts as the square of the difference of its grades.
+    """
+    try:
+        found = [read_raters(BytesIO(Path(file).read_bytes()), file, max_grade) for file in files]
+    except FaultyJudgements as error:
+        exit_with(fault_lines(error.faults, error.more))
+    lines = [*_agreements(grades_by_rater(found))]
+    if not lines:
+        exit_with(["no pair of a query and an item has two grades"])
+    click.echo("\n".join(lines))
+
+
+def _agreements(grades: Floats) -> Iterator[str]:
+    """A line for each two raters with pairs in common, and one for all."""
+    raters = grades.shape[1]
+    for first, second in combinations(range(raters), 2):
+        both = ~np.isnan(grades[:, [first, second]]).any(axis=1)
+        one, other = grades[both, first], grades[both, second]
+        if len(one):
+            same = f"{(one == other).mean():.1%} the same"
+            kappas = (cohen_kappa(one, other, quadratic=squared) for squared in (False, True))
+            kappa = "kappa {}, squared {}".format(*map(_decimals, kappas))
+            yield f"raters {first + 1} and {second + 1}: {len(one):,} pairs, {same}, {kappa}"
+    several = (~np.isnan(grades)).sum(axis=1) > 1
+    if several.any():
+        alphas = (krippendorff_alpha(grades, interval=squared) for squared in (False, True))
+        alpha = "alpha {}, squared {}".format(*map(_decimals, alphas))
+        yield f"all raters: {int(several.sum()):,} pairs with several grades, {alpha}"
+
+
+def _decimals(value: float) -> str:
+    return "undefined" if np.isnan(value) else f"{value:.3f}"
 
 
 def _lanes(daemon: Daemon) -> Sequence[LaneDatedFiles]:

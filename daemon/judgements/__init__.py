@@ -40,6 +40,7 @@ from .index import (
     start_text,
     text_of,
 )
+from .raters import grades_by_rater, read_raters
 from .scoring import NO_ITEM, Grades, JudgedPlan, judged_plan, score
 from .timeline import (
     NOTHING_READ,
@@ -73,6 +74,7 @@ __all__ = (
     "GradeCounts",
     "Grades",
     "grades",
+    "grades_by_rater",
     "HIGHEST_GRADE",
     "HOUR_MS",
     "in_force",
@@ -98,6 +100,7 @@ __all__ = (
     "read_entry",
     "read_file",
     "read_index",
+    "read_raters",
     "Reader",
     "score",
     "scoring",

@@ -12,7 +12,8 @@ each line, or is one value over many lines.
 
 import re
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Final, TypeAlias
 
@@ -112,27 +113,57 @@ def _of_object(value: object) -> Iterator[_Rating | str]:
         yield from _of_queries(value, "")
     elif not isinstance(value, dict):
         yield f"{shown(value)}: must be an object"
-    elif isinstance(value.get("hits"), dict):
-        hits = value["hits"].get("hits")
-        for hit in hits if isinstance(hits, list) else ():
-            yield from _of_object(hit.get("_source") if isinstance(hit, dict) else hit)
-    elif "requests" in value:
-        yield (
-            "a request of _rank_eval: the texts of its queries are somewhere in their DSL; write a"
-            " CSV file with the columns query, docid and rating"
-        )
-    elif isinstance(value.get("topics"), list):
-        for topic in value["topics"]:
-            yield from _of_topic(topic)
+    elif shape := next((name for name in _SHAPES if name in value), None):
+        yield from _SHAPES[shape](value[shape])
     elif name := next((name for name in _LISTS if name in value), None):
         yield from _of_queries(value[name], name)
     elif "query" in value or "ratings" in value:
         yield from _of_query(value, "")
+    elif value and all(map(_are_grades, value.values())):
+        yield from ((q, item, grade) for q, of in value.items() for item, grade in of.items())
     else:
         found = ", ".join(list(value)[:_MOST_NAMES]) or "no member"
         yield f"an object with {found}: must have query and ratings, or {' or '.join(_LISTS)}"
 
 
+def _of_hits(value: object) -> Iterator[_Rating | str]:
+    """Each rating of what a search for lists of judgements answers."""
+    hits = value.get("hits") if isinstance(value, dict) else None
+    return chain.from_iterable(map(_of_object, hits if isinstance(hits, list) else ()))
+
+
+def _of_topics(value: object) -> Iterator[_Rating | str]:
+    """Each rating of the topics of RRE."""
+    return chain.from_iterable(map(_of_topic, value if isinstance(value, list) else (value,)))
+
+
+def _of_requests(value: object) -> Iterator[_Rating | str]:
+    """Each rating of a request of _rank_eval whose queries are made by templates of one text."""
+    for request in value if isinstance(value, list) else ():
+        params = request.get("params") if isinstance(request, dict) else None
+        texts = [text for text in (params or {}).values() if isinstance(text, str)]
+        ratings = request.get("ratings") if isinstance(request, dict) else None
+        if len(texts) != 1 or not isinstance(ratings, list):
+            yield (
+                "a request of _rank_eval: the texts of its queries are somewhere in their DSL;"
+                " write a CSV file with the columns query, docid and rating"
+            )
+            return
+        yield from _of_query({"query": texts[0], "ratings": ratings}, "requests: ")
+
+
+def _are_grades(value: object) -> bool:
+    """Whether a value is the grades of items, by their ids."""
+    return isinstance(value, dict) and all(type(grade) in (int, float) for grade in value.values())
+
+
+_SHAPES: Final[Mapping[str, Callable[[object], Iterator[_Rating | str]]]] = {
+    "hits": _of_hits,
+    "_source": _of_object,
+    "requests": _of_requests,
+    "topics": _of_topics,
+}
+"""What names the shape of an object → how its value is read."""
 _LISTS: Final = ("judgmentRatings", "queries")
 """What has the queries of a whole list of judgements."""
 _MOST_NAMES: Final = 8
@@ -178,8 +209,11 @@ def _of_query(value: object, path: str) -> Iterator[_Rating | str]:
         yield f"{path.rstrip('.')}={shown(value)}: must be an object with query and ratings"
         return
     query, ratings = value.get("query"), value.get("ratings")
+    item = next((value[name] for name in _ITEMS if name in value), None)
     if not isinstance(query, str):
         yield f"{path}query={shown(query)}: must be a string"
+    elif ratings is None and item is not None and "rating" in value:
+        yield query, item, value["rating"]
     elif isinstance(ratings, dict):
         yield from ((query, item, grade) for item, grade in ratings.items())
     elif not isinstance(ratings, list):
@@ -195,12 +229,21 @@ def _of_query(value: object, path: str) -> Iterator[_Rating | str]:
 
 
 _COLUMNS: Final = {
-    "query": ("query", "querytext", "searchterm", "keyword", "queryid", "qid"),
-    "docid": ("docid", "documentid", "document", "item", "itemid", "productid", "corpusid", "pid"),
-    "rating": ("rating", "grade", "relevance", "judgment", "judgement", "label", "score", "rel"),
+    "query": (
+        *("query", "querytext", "querystring", "searchterm", "searchquery", "search", "keyword"),
+        *("keywords", "term", "phrase", "queryid", "qid", "topic", "topicid"),
+    ),
+    "docid": (
+        *("docid", "documentid", "document", "docno", "doc", "item", "itemid", "productid"),
+        *("product", "sku", "corpusid", "pid", "url"),
+    ),
+    "rating": (
+        *("rating", "grade", "relevance", "relevancegrade", "relevancescore", "relevancelabel"),
+        *("judgment", "judgement", "label", "score", "rel", "gain"),
+    ),
 }
 """Column of a CSV file → its names in lower case, without blanks, hyphens and underscores."""
-_SEPARATORS: Final = (",", "\t", ";", "|")
+_SEPARATORS: Final = (",", "\t", ";", "|", " ")
 _GZIP: Final = b"\x1f\x8b"
 MOST_UNPACKED_BYTES: Final = 2**30
 """A compressed file may have so many when it is unpacked."""
@@ -220,10 +263,11 @@ def read(lines: Iterable[bytes], file: str, max_grade: float = HIGHEST_GRADE) ->
     >>> read([b'"red shoes" 0 d7 2'], "q").by_query
     {'red shoes': {'d7': 2.0}}
     """
-    return collect(_judgements(lines, file), file, max_grade)
+    return collect(judgements_of(lines, file), file, max_grade)
 
 
-def _judgements(lines: Iterable[bytes], file: str) -> Found:
+def judgements_of(lines: Iterable[bytes], file: str) -> Found:
+    """Yield what a file of any format says, line by line."""
     faults: list[Fault] = []
     found = texts(_unpacked(iter(lines), file, faults), file, faults)
     first = next(found, None)
@@ -283,6 +327,10 @@ def _qrels(lines: Iterator[Line], file: str) -> Found:
             wrong = None
             yield Judgement(number, query, rest[1], rest[2])
             continue
+        if wrong == [] and (names := _names_of(text)):
+            reason = f"the columns {', '.join(map(shown, names))}: must be query, docid and rating"
+            yield Fault(file, number, f"{reason}, or other usual names of these, and any others")
+            return
         fault = Fault(file, number, f"{shown(text)}: {rule}{or_csv}")
         or_csv = ""
         if wrong is None:
@@ -290,10 +338,31 @@ def _qrels(lines: Iterator[Line], file: str) -> Found:
             continue
         wrong.append(fault)
         if len(wrong) == _MOST_WRONG:
-            reason = f"{wrong[0].reason}; the first {_MOST_WRONG} lines are like that"
-            yield Fault(file, wrong[0].line, reason)
+            yield _all_alike(wrong, f"the first {_MOST_WRONG} lines are like that")
             return
-    yield from wrong or ()
+    if wrong:
+        yield _all_alike(wrong, f"all {len(wrong)} lines are like that")
+
+
+def _all_alike(wrong: Sequence[Fault], words: str) -> Fault:
+    """One fault for lines of which none is right."""
+    first = wrong[0]
+    return first if len(wrong) == 1 else replace(first, reason=f"{first.reason}; {words}")
+
+
+def _names_of(header: str) -> Sequence[str]:
+    """The names of columns in the first line of a file, one of which is usual; none where it names
+    none."""
+    known = {name for spellings in _COLUMNS.values() for name in spellings}
+    for separator in _SEPARATORS[:-1]:
+        names = header_of(header, separator)
+        if len(names) > 1 and known.intersection(map(_plain, names)):
+            return names
+    return ()
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[\s_-]", "", name.lower())
 
 
 def _topic(text: str) -> tuple[str | None, Sequence[str]]:
@@ -328,7 +397,7 @@ def columns_of(header: str) -> tuple[str, tuple[int, int, int]] | None:
 
 
 def _indices(header: Sequence[str]) -> tuple[int, int, int] | None:
-    names = [re.sub(r"[\s_-]", "", name.lower()) for name in header]
+    names = [*map(_plain, header)]
     found = [
         next((names.index(name) for name in spellings if name in names), None)
         for spellings in _COLUMNS.values()

@@ -31,7 +31,11 @@ FEW_NUMBERS: Final = 3
 """People search for a number, but not only for so many."""
 HIGHEST_GRADE: Final = 100.0
 """No scale reaches higher: the gain of nDCG is 2^grade."""
-_NUMBER: Final = re.compile(r"[-+]?\d{1,20}(\.\d{0,30})?", re.ASCII)
+_NUMBER: Final = re.compile(
+    r"[-+]?(\d{1,20}([.,]\d{0,30})?|[.,]\d{1,30})(e[-+]?\d{1,2})?", re.ASCII | re.IGNORECASE
+)
+_MANY_ALIKE: Final = 3
+"""From so many faults on, by one rule and with no rating that counts, the whole file is so."""
 
 
 class Judgement(NamedTuple):
@@ -157,7 +161,7 @@ def collect(
         fault = found if isinstance(found, Fault) else None
         if isinstance(found, Judgement):
             try:
-                added[_add(by_query, without_item, found, max_grade)] += 1
+                added[add_judgement(by_query, without_item, found, max_grade)] += 1
             except ValueError as error:
                 fault = Fault(file, found.line, str(error))
         if fault is not None and len(faults) < MOST_FAULTS:
@@ -170,8 +174,17 @@ def collect(
     if not faults and not added[_RATED]:
         faults.append(Fault(file, 0, "contains no judgement"))
     if faults:
-        raise FaultyJudgements(faults, more)
+        raise FaultyJudgements(*_told(faults, more, any_rated=added[_RATED] > 0))
     return Judgements(by_query, added[_UNRATED], len(without_item.difference(by_query)))
+
+
+def _told(faults: list[Fault], more: int, *, any_rated: bool) -> tuple[list[Fault], int]:
+    """The faults, of which one is told where the whole file breaks one rule."""
+    rules = {fault.reason.rpartition(": ")[2] for fault in faults}
+    if any_rated or len(faults) < _MANY_ALIKE or len(rules) > 1:
+        return faults, more
+    words = f"; all {len(faults) + more:,} ratings are like that"
+    return [Fault(faults[0].file, faults[0].line, faults[0].reason + words)], 0
 
 
 _RATED: Final = "rated"
@@ -179,7 +192,7 @@ _UNRATED: Final = "unrated"
 _WITHOUT_ITEM: Final = "without_item"
 
 
-def _add(
+def add_judgement(
     by_query: dict[str, dict[str, float]],
     without_item: set[str],
     judgement: Judgement,
@@ -200,29 +213,35 @@ def _add(
         raise ValueError(f"{error.detail}, of query {shown(key)}") from None
     if not is_rated:
         return _UNRATED
-    grade = _number(judgement.grade)
+    grade = number_of(judgement.grade)
     rule = None
     if grade is None:
         rule = "must be a number"
     elif not -HIGHEST_GRADE <= grade <= max_grade:
         rule = f"must be from {-HIGHEST_GRADE:g} to {max_grade:g}"
     elif (before := by_query.setdefault(key, {}).setdefault(item, grade)) != grade:
-        rule = f"must be {before:g}, its grade further up"
+        rule = (
+            f"must be {before:g}, its grade further up; of several raters, `judgements agreement`"
+            " says how far they agree"
+        )
     if rule is not None:
         where = f"item {shown(item)} of query {shown(key)}"
         raise ValueError(f"grade={shown(judgement.grade)} of {where}: {rule}")
     return _RATED
 
 
-def _number(value: object) -> float | None:
+def number_of(value: object) -> float | None:
     """The number that a grade is; None for anything else."""
     if type(value) is int or type(value) is float:
         return float(value)
-    return float(value) if isinstance(value, str) and _NUMBER.fullmatch(value) else None
+    if not isinstance(value, str) or not _NUMBER.fullmatch(value):
+        return None
+    return float(value.replace(",", "."))
 
 
 MOST_LINE_BYTES: Final = 64 * 2**20
 """A line may have so many bytes: a line of JSON may be a whole list of judgements."""
+_UTF_16: Final = (b"\xff\xfe", b"\xfe\xff")
 _MARK: Final = "\ufeff"
 """The mark that some programs, Excel among them, put before UTF-8 text."""
 
@@ -234,6 +253,9 @@ Row: TypeAlias = tuple[int, Sequence[str]]
 def texts(lines: Iterable[bytes], file: str, faults: list[Fault]) -> Iterator[Line]:
     """The lines that are not blank, decoded; those that are no text become faults."""
     for number, line in enumerate(lines, start=1):
+        if number == 1 and line.startswith(_UTF_16):
+            faults.append(Fault(file, 0, "is UTF-16 text: must be UTF-8, save it as such"))
+            return
         if len(line) > MOST_LINE_BYTES:
             faults.append(Fault(file, number, f"must have at most {MOST_LINE_BYTES:,} bytes"))
             return

@@ -169,10 +169,12 @@ def eval_command(
 ) -> None:
     """Score TREC run files against judgements, with the metrics of the daemon.
 
-    QRELS contains lines `query iteration item grade`, or CSV with the columns query, docid and
-    rating (BEIR: query-id, corpus-id, score); each RUN lines `query Q0 item rank score
-    tag`; both may be compressed with gzip. Results are ordered by score; the rank column is used
-    with --ties rank only. The gain of nDCG is 2^grade - 1; that of trec_eval is nDCG(gain=linear).
+    QRELS contains lines `query iteration item grade`, CSV with the columns query, docid and rating
+    (BEIR: query-id, corpus-id, score), or JSON as `judgements` reads it; each RUN lines `query Q0
+    item rank score tag`. A query of several words stands in double quotes; files may be compressed
+    with gzip. Grades with decimals count as they are, and as relevant from --relevant-from on.
+    Results are ordered by score; the rank column is used with --ties rank only. The gain of nDCG is
+    2^grade - 1; that of trec_eval is nDCG(gain=linear).
     """
     given: dict[Need, object] = {"collection": collection_size, "known": known_file}
     try:

@@ -1,16 +1,14 @@
 """TREC run files scored against judgements, and the report of that."""
 
+from .report import WRITERS, EvaluationReport
 from .results import (
-    WRITERS,
     EvaluationError,
-    EvaluationReport,
     Missing,
     Negative,
     Policies,
     RunComparison,
     ScoredRun,
     Ties,
-    Undefined,
     align_run,
     compare_runs,
     coverage_remarks,
@@ -23,6 +21,7 @@ from .trec import (
     Result,
     RunFile,
     TrecError,
+    Undefined,
     UnknownMetrics,
     apparent_kind,
     asked_metrics,

@@ -5,9 +5,11 @@ The caller reads the file and passes its bytes. Bytes compressed with gzip are r
 
 import gzip
 import math
+import re
 import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from io import BytesIO
 from itertools import islice
 from typing import Any, Final, Literal, TypeAlias
 
@@ -16,12 +18,14 @@ from relevanced.metrics import GEOMETRIC_FLOOR, Metric, Need, parse, several, sp
 from ...judgements import formats, grades
 from ...recompute.files import without_mark
 
-Qrels: TypeAlias = dict[str, dict[str, int]]
+Qrels: TypeAlias = dict[str, dict[str, float]]
 """Query -> item -> grade; queries and items in the order of the file."""
 
+Undefined: TypeAlias = Literal["zero", "skip"]
 Known: TypeAlias = dict[str, set[str]]
 """Query -> the items that the user knew before."""
 
+_WORDS: Final = re.compile(r'"([^"]+)"|(\S+)')
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 _SAMPLED_LINES: Final = 20
 _SHOWN: Final = 60
@@ -72,11 +76,11 @@ class RunFile:
 
 def parse_qrels(data: bytes, file: str) -> Qrels:
     """Parse lines `query iteration item grade`, or those of a file that begins with the names of
-    its columns, as BEIR's `query-id corpus-id score`. A grade is a whole number, also as 2.0.
-    Raises TrecError.
+    its columns, as BEIR's `query-id corpus-id score`, or JSON as `judgements` reads it. Grades may
+    have decimals. Raises TrecError.
 
     >>> parse_qrels(b"301 0 d7 1\\n301 0 d9 -1\\n", "q")
-    {'301': {'d7': 1, 'd9': -1}}
+    {'301': {'d7': 1.0, 'd9': -1.0}}
     """
     qrels: Qrels = {}
     data = _decompressed(data, file)
@@ -102,7 +106,9 @@ def parse_qrels(data: bytes, file: str) -> Qrels:
             raise ValueError(f"item {_short(item)} of query {_short(query)} is judged twice")
         judged[item] = _grade(grade)
 
-    if columns is None:
+    if header.lstrip().startswith((b"{", b"[")):
+        _parse_json(data, file, add)
+    elif columns is None:
         _parse_lines(data, file, parse_words)
     else:
         _parse_lines(data, file, parse_row, columns[0])
@@ -187,7 +193,7 @@ def _parse_lines(
         try:
             text = line.decode()
             parse_words(
-                text.split() if separator is None else list(grades.header_of(text, separator))
+                _words(text) if separator is None else list(grades.header_of(text, separator))
             )
         except UnicodeDecodeError:
             faults.append(LineFault(file, line_number, "must be UTF-8 text"))
@@ -216,11 +222,37 @@ def _numbered(data: bytes) -> Iterator[tuple[int, bytes]]:
             yield line_number, line
 
 
-def _grade(text: str) -> int:
-    try:
-        return int(text.removesuffix(".0"))
-    except ValueError:
-        raise ValueError(f"grade={_short(text)}: must be a whole number") from None
+def _words(text: str) -> list[str]:
+    """The words of a line; one of several words stands in double quotes.
+
+    >>> _words('"red shoes" 0 d7 2')
+    ['red shoes', '0', 'd7', '2']
+    """
+    if not text.startswith('"'):
+        return text.split()
+    return [quoted or word for quoted, word in _WORDS.findall(text)]
+
+
+def _parse_json(data: bytes, file: str, add: Callable[[str, str, str], None]) -> None:
+    """Call `add` with the query, item and grade of each judgement; see `_parse_lines`."""
+    faults: list[LineFault] = []
+    for found in formats.judgements_of(BytesIO(data), file):
+        if isinstance(found, grades.Fault):
+            faults.append(LineFault(file, found.line, found.reason))
+        elif found.item != "" and found.grade not in (None, ""):
+            try:
+                add(found.query, str(found.item), str(found.grade))
+            except ValueError as error:
+                faults.append(LineFault(file, found.line, str(error)))
+    if faults:
+        raise TrecError(faults)
+
+
+def _grade(text: str) -> float:
+    grade = grades.number_of(text)
+    if grade is None:
+        raise ValueError(f"grade={_short(text)}: must be a number")
+    return grade
 
 
 def _score(text: str) -> float:
@@ -310,6 +342,12 @@ def _asked(name: str, **defaults: Any) -> Metric:
 def is_geometric(metric: Metric) -> bool:
     """Whether the mean of the metric is the geometric one."""
     return metric.name.startswith(GEOMETRIC)
+
+
+def undefined_of(metric: Metric, undefined: Undefined) -> Undefined:
+    """What becomes of queries for which the metric is undefined: where less is better they are
+    left out, as 0 would be the best value."""
+    return "skip" if metric.direction == "down" else undefined
 
 
 def metric_meanings(metrics: Asked) -> list[str]:

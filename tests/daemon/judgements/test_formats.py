@@ -143,7 +143,10 @@ def test_whole_list_of_the_workbench(indent: int | None) -> None:
     ("text", "fault"),
     [
         ("shoes 0 d7\n", "f:1: 'shoes 0 d7': must be 4 fields"),
-        ("query;docid;grades\na;d7;1\n", "; a CSV file begins with the names of its columns"),
+        (
+            "query;docid;grades\na;d7;1\n",
+            "f:1: the columns 'query', 'docid', 'grades': must be query, docid",
+        ),
         ("a b\n" * 10, "in quotes; a CSV file begins with the names of its columns, query,docid"),
         ("2 qid:1 1:0.5 2:0.1 # d7\n" * 5, "are features to learn from, without the text of a"),
         (
@@ -211,7 +214,7 @@ def test_grade_above_the_scale_is_a_fault() -> None:
 
 def test_faults_and_judgements_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(FaultyJudgements) as raised:
-        parsed("a 0 d7 x\n" * (grades.MOST_FAULTS + 7))
+        parsed("a 0 d7 1\n" + "a 0 d7 x\n" * (grades.MOST_FAULTS + 7))
     assert len(raised.value.faults) == grades.MOST_FAULTS and raised.value.more == 7
     assert str(raised.value).endswith("and 7 more")
     monkeypatch.setattr(grades, "MOST_JUDGEMENTS", 5)
@@ -250,3 +253,44 @@ def test_any_bytes_are_judgements_or_faults(rng: np.random.Generator) -> None:
             assert error.faults
         else:
             assert found.counts.judgements and all(found.by_query.values())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "search_query,product_id,relevance_grade\na,d7,2\n",
+        "topic,iter,docno,rel\na,0,d7,2\n",
+        "query docid rating\na d7 2\n",
+        "Query;Doc ID;Rating\na;d7;2,0\n",
+        "query,docid,rating\na,d7,2e0\n",
+        '{"query": "a", "docId": "d7", "rating": 2}\n',
+        '[{"query": "a", "docid": "d7", "rating": 2}]',
+        '{"a": {"d7": 2}}',
+        '{"_id": "x", "_source": {"judgmentRatings": [{"query": "a", "ratings": {"d7": "2.0"}}]}}',
+        '{"requests": [{"params": {"q": "a"}, "ratings": [{"_id": "d7", "rating": 2}]}]}',
+    ],
+)
+def test_shapes_that_other_tools_write(text: str) -> None:
+    assert parsed(text).by_query == {"a": {"d7": 2.0}}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "query,docid,rating\n" + "".join(f"a,d{n},Exact\n" for n in range(30)),
+            "; all 30 ratings",
+        ),
+        ("a,d7,2\nb,d8,2\nc,d9,2\n", "; all 3 lines are like that"),
+        ("query,product,esci\na,d7,E\nb,d7,S\n", "the columns 'query', 'product', 'esci': must"),
+        ("query,docid,rating\na,d7,2\n".encode("utf-16"), "f: is UTF-16 text: must be UTF-8"),
+    ],
+)
+def test_one_cause_is_one_fault(text: str | bytes, said: str) -> None:
+    (fault,) = faults(text)
+    assert said in fault
+
+
+@pytest.mark.parametrize("word", ["query", "item", "topic", "rel"])
+def test_a_query_may_be_the_name_of_a_column(word: str) -> None:
+    assert parsed(f"{word} 0 d7 1\n").by_query == {word: {"d7": 1.0}}

@@ -88,9 +88,25 @@ def test_faulty_file_is_not_added(directory: Path, source: Path) -> None:
     assert (refused.exit_code, refused.stdout) == (2, "")
     assert refused.stderr.splitlines() == [
         f"{source}:5: grade='good' of item 'd9' of query 'boots': must be a number",
-        f"{source}:7: grade='1' of item 'd7' of query 'red shoes': must be 2, its grade further up",
+        f"{source}:7: grade='1' of item 'd7' of query 'red shoes': must be 2, its grade further up;"
+        " of several raters, `judgements agreement` says how far they agree",
     ]
     assert not (directory / "index").exists()
+
+
+def test_agreement_is_of_files_or_of_repeated_pairs(tmp_path: Path) -> None:
+    one, other, both = (str(tmp_path / name) for name in ("one.csv", "other.csv", "both.csv"))
+    header = "query,docid,rating\n"
+    ones = [f"a,d{n},{int(n < 25)}\n" for n in range(50)]
+    others = [f"A,d{n},{int(n < 20 or 25 <= n < 35)}\n" for n in range(50)]
+    Path(one).write_text(header + "".join(ones) + "b,d1,2\n")
+    Path(other).write_text(header + "".join(others))
+    Path(both).write_text(header + "".join(ones + others))
+    for files in ((one, other), (both,)):
+        printed = call("agreement", *files).stdout
+        assert "raters 1 and 2: 50 pairs, 70.0% the same, kappa 0.400, squared 0.400" in printed
+    alone = call("agreement", one)
+    assert alone.exit_code == 2 and "no pair of a query and an item has two" in alone.stderr
 
 
 def test_start_that_is_taken_is_refused(directory: Path, source: Path) -> None:
