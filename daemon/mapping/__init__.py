@@ -26,7 +26,7 @@ from .expressions import (
     slow_part,
 )
 from .functions import Surroundings, literals, most_steps, pattern_fault
-from .records import Mapper, mapper, topic_decoder
+from .records import Mapper, TopicDecoder, mapper, topic_decoder
 from .times import format_fault, has_zone, members_of, time_ms
 
 __all__ = (
@@ -62,6 +62,7 @@ __all__ = (
     "time_ms",
     "TimeFormat",
     "topic_decoder",
+    "TopicDecoder",
     "UNITS",
     "unwrapped",
     "Zone",

@@ -98,6 +98,26 @@ def slow_part(tree: Node) -> str | None:
     return None
 
 
+def compared(tree: Node) -> Iterator[Node]:
+    """Each path whose value an expression compares with a literal."""
+    for node in _nodes(tree):
+        if node["type"] == "comparator" and node["children"][1]["type"] == "literal":
+            if is_path(node["children"][0]):
+                yield node["children"][0]
+
+
+def is_path(tree: Node) -> bool:
+    """Whether an expression is the name of a field, or several after one another."""
+    return all(node["type"] in ("field", "subexpression") for node in _nodes(tree))
+
+
+def path_text(path: Node) -> str:
+    """A path of fields as it is written."""
+    if path["type"] == "field":
+        return str(path["value"])
+    return ".".join(map(path_text, path["children"]))
+
+
 def _parsed(text: str) -> Node:
     try:
         # A parser of its own: the shared one drops entries of its cache at random.

@@ -6,6 +6,7 @@ is refused alone. This is the definition of a mapping. Pure; nothing in a record
 work is bounded.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -29,12 +30,23 @@ from ..events import (
     nothing_plain,
     refused,
     rejected_future,
+    shown,
     too_large,
 )
 from ..schemas import JSON, Bodies, Framing, SchemaBook
 from .cloudevents import Headers, unwrapped
 from .compiled.compiled import Compiled, compiled
-from .expressions import Drop, Evaluation, FeedbackTable, ImpressionTable, MappedSource
+from .expressions import (
+    Drop,
+    Evaluation,
+    Expression,
+    FeedbackTable,
+    ImpressionTable,
+    MappedSource,
+    compared,
+    is_path,
+    path_text,
+)
 from .functions import Surroundings
 from .interpreter import elements_of, feedback_of, impression_of, is_feedback, scalar_text
 from .times import members_of
@@ -171,11 +183,37 @@ class Mapper:
         if drop is not None:
             return [Skipped(drop.reason)]
         events = list[Decoded]()
-        for shown in impressions:
-            events += self._impression(shown, found, element)
+        for table in impressions:
+            events += self._impression(table, found, element)
         for reaction in feedback:
             events += self._feedback(reaction, found, element)
         return events
+
+    def asked(self, record: LogRecord) -> Counter[str]:
+        """Of the elements that no table maps: what `where` and `kinds` were asked with, each value
+        with its path, such as `event='Page Viewed'`."""
+        asked = Counter[str]()
+        try:
+            around = self._around(record.value or b"", None, record.key, record.headers)
+            found = Evaluation(around, len(record.value or b""))
+            for element in self._elements(found, around.root):
+                if self._element(found, element) == [Skipped(NOT_MAPPED)]:
+                    asked.update(self._asked(found, element))
+        except InvalidField:
+            pass  # what is refused is told as such
+        return asked
+
+    def _asked(self, found: Evaluation, element: object) -> Iterator[str]:
+        conditions = [table.where for table in self.source.impressions]
+        conditions += [table.where for table in self.source.feedback]
+        wheres = (where.tree for where in conditions if where is not None)
+        kinds = (table.kind.tree for table in self.source.feedback if table.kind is not None)
+        paths = {path_text(path): path for tree in wheres for path in compared(tree)}
+        paths |= {path_text(tree): tree for tree in kinds if is_path(tree)}
+        for text, path in paths.items():
+            value = scalar_text(found.find(Expression(text, path), element))
+            if value is not None:
+                yield f"{text}={shown(value)}"
 
     def _tables(
         self, found: Evaluation, element: object
@@ -275,6 +313,11 @@ class TopicDecoder:
         if reader is None:
             return nothing_plain(len(records))
         return reader.plain(records, most_bytes)
+
+    def asked(self, record: LogRecord) -> Counter[str]:
+        """What the tables of its topic were asked with; see `Mapper.asked`."""
+        reader = self.by_topic.get(record.topic)
+        return reader.asked(record) if isinstance(reader, Mapper) else Counter()
 
     def is_mapping(self, record: LogRecord) -> bool:
         """Whether the reader of its topic evaluates expressions."""

@@ -3,6 +3,7 @@
 import asyncio
 import random
 import threading
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
@@ -27,6 +28,7 @@ from ..judgements import (
     read_classes,
 )
 from ..lane import Lane
+from ..mapping import TopicDecoder
 from ..queries import HASHED, hashed_keys
 from ..schemas import SchemaBook
 from ..storage import Client, close, connect
@@ -148,6 +150,12 @@ class FileRecordReader:
         if filler is not None and filler.unknown({record.topic: (record,)}):
             self._run(lambda: self._reader.prepare(record.topic, (record,)))
         return self._reader.decoder.of_record(record)
+
+    def asked(self, record: LogRecord) -> Counter[str]:
+        """What tables were asked with that map none of an element of the record, once `events` has
+        read it; see `TopicDecoder.asked`."""
+        decode = self._reader.decoder
+        return decode.asked(record) if isinstance(decode, TopicDecoder) else Counter()
 
     def close(self) -> None:
         """Close the connections, and end the thread."""

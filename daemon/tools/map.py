@@ -12,10 +12,11 @@ import click
 from rich.console import Console
 from rich.progress import Progress
 
+from ..changes import text
 from ..commands import options
 from ..config import Config
 from ..errors import StartError, Unavailable
-from ..events import Impression, Rejected, native_text, too_large
+from ..events import NOT_MAPPED, Impression, Rejected, native_text, too_large
 from ..recompute.files import (
     LineDecoder,
     Lines,
@@ -28,6 +29,8 @@ from ..recompute.files import (
 )
 
 USAGE_EXIT: Final = 2
+SHOWN_KINDS: Final = 10
+"""So many values that no table takes are named."""
 
 
 @dataclass
@@ -42,6 +45,8 @@ class Mapped:
     events: Counter[str] = field(default_factory=Counter)
     """Impressions and feedback."""
     refusals: Refusals = field(default_factory=Refusals)
+    asked: Counter[str] = field(default_factory=Counter)
+    """What `where` and `kinds` were asked with in vain."""
 
     def take(self, part: Lines) -> None:
         """Write the events of these lines."""
@@ -53,7 +58,10 @@ class Mapped:
             if not line or line.isspace():
                 continue
             self.records += 1
-            for event in self.decode(line):
+            events = self.decode(line)
+            if any(isinstance(event, Rejected) and event.reason == NOT_MAPPED for event in events):
+                self.asked.update(self.decode.asked(line))
+            for event in events:
                 if isinstance(event, Rejected):
                     self.refusals.note(place, event, line)
                     continue
@@ -87,6 +95,13 @@ def map_files(
     named = f"{counts['impressions']:,} impressions, {counts['feedback']:,} feedback"
     lines = [f"{mapped.records:,} records: {named}"]
     lines += map(refused_line, mapped.refusals.listed(paths))
+    if mapped.asked:
+        asked = (
+            f"{text.printable(what)} {n:,}" for what, n in mapped.asked.most_common(SHOWN_KINDS)
+        )
+        more = len(mapped.asked) - SHOWN_KINDS
+        rest = f", and {more:,} more" if more > 0 else ""
+        lines.append(f"not_mapped: no where or kinds takes {', '.join(asked)}{rest}")
     print("\n".join(lines), file=sys.stderr)
     return 0 if mapped.events else 1
 

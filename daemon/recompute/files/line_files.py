@@ -10,6 +10,7 @@ import base64
 import codecs
 import gzip
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -242,6 +243,7 @@ class LineDecoder(Protocol):
     """Reads one line."""
 
     def __call__(self, line: bytes) -> Sequence[Decoded]: ...  # noqa: D102
+    def asked(self, line: bytes) -> Counter[str]: ...  # noqa: D102
 
 
 @dataclass(frozen=True)
@@ -253,7 +255,14 @@ class ValueLines:
 
     def __call__(self, line: bytes) -> Sequence[Decoded]:
         """The events of a line."""
-        return self.reader.events(RecordedRecord(self.topic, 0, 0, NO_STAMP, None, line, ()))
+        return self.reader.events(self._record(line))
+
+    def asked(self, line: bytes) -> Counter[str]:
+        """What tables were asked with that do not map the line."""
+        return self.reader.asked(self._record(line))
+
+    def _record(self, line: bytes) -> RecordedRecord:
+        return RecordedRecord(self.topic, 0, 0, NO_STAMP, None, line, ())
 
 
 @dataclass(frozen=True)
@@ -269,6 +278,10 @@ class KcatLines:
         except InvalidField as error:
             return [Rejected(error.reason, error.detail)]
         return self.reader.events(record)
+
+    def asked(self, line: bytes) -> Counter[str]:
+        """What tables were asked with that do not map the record of a line."""
+        return self.reader.asked(record_of(line))
 
 
 @contextmanager

@@ -44,7 +44,17 @@ def test_each_reason_is_printed_with_its_first_record(tmp_path: Path) -> None:
         f"refused bad_timestamp 1, in {path}, line 2: sources[0].impression.time"
         " (timestamp)='yesterday': must be an ISO 8601 date-time with a zone, or s, ms or µs,"
         f" since 1970 in {json.dumps(bad)[:120]}",
+        "not_mapped: no where or kinds takes event='Page' 1, event='Other' 1",
     ]
+
+
+def test_what_no_table_takes_is_named_with_its_path(tmp_path: Path) -> None:
+    """Names in lower case are others."""
+    lines = [{"event": "product list viewed", "properties": {"search_id": "s"}}] * 3
+    lines += [{"batch": [{"event": f"e{n}"} for n in range(12)]}]
+    said = invoked(tmp_path, lines, "map").stderr.splitlines()[-1]
+    assert said.startswith("not_mapped: no where or kinds takes event='product list viewed' 3, ")
+    assert said.endswith(", and 3 more")
 
 
 def test_recordings_of_kcat_are_mapped_by_topic(tmp_path: Path) -> None:
