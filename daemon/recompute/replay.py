@@ -19,6 +19,7 @@ from ..views import Report, scores, selection, snapshot
 from .buckets import JudgedHours, view_of
 from .clients import whole_index
 from .files import NoRoom, UnknownTopic, explained
+from .over_time import NOTHING_SETTLED
 from .over_time_output import SCORES, Asked, print_over_time
 from .query_hours import ALL_DAYS, NothingUsual
 from .replayed import Replayed, replayed
@@ -37,7 +38,7 @@ from .report import (
     with_excluded,
 )
 from .tables import examples_text, query_text
-from .unjoined import NoneJoined
+from .unjoined import Unjoined
 
 if TYPE_CHECKING:
     from .over_time import Looks
@@ -92,12 +93,14 @@ def replay(
         print(_explained(found, config), file=sys.stderr)
         return 1
     kinds = report.events.ignored_kinds
-    unjoined = None if config.plan.judged else NoneJoined.of(found.lane, kinds)
+    unjoined = None if config.plan.judged else Unjoined.of(found.lane, kinds)
     if unjoined is not None:
         print(unjoined.text(), file=sys.stderr)
     if looks is not None and asked.serve_at is not None:
+        if not found.lane.totals.pages:
+            print(NOTHING_SETTLED, file=sys.stderr)
         return _serve(found, looks, paths, asked.serve_at, config.links.runbook)
-    if asked == SCORES and unjoined is not None:
+    if asked == SCORES and unjoined is not None and not unjoined.joined:
         return 1
     return print_asked(found, config, asked, output)
 

@@ -1,4 +1,4 @@
-"""Why no feedback joined, as far as the events themselves show. Pure."""
+"""Why no feedback joined, or hardly any, as far as the events themselves show. Pure."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -11,12 +11,18 @@ from ..lane import Lane
 EXAMPLES: Final = 2
 """Ids that are shown of each side."""
 LATE: Final = ("out_of_window", "late")
+NOT_JOINED: Final = ("unjoined", "off_list", "beyond_depth", *LATE)
+FEW: Final = 0.1
+"""A smaller share of the feedback that has a grade is hardly any."""
+LEAST: Final = 20
+"""Of less feedback a small share may be chance."""
 
 
 @dataclass(frozen=True)
-class NoneJoined:
-    """What is known of events of which no feedback joined."""
+class Unjoined:
+    """What is known of events of which no feedback joined, or hardly any."""
 
+    joined: int
     outcomes: Mapping[str, int]
     """Outcome of feedback → how much, without what still waits."""
     waiting: int
@@ -35,15 +41,18 @@ class NoneJoined:
     """Some of feedback that waits for its impression."""
 
     @classmethod
-    def of(cls, lane: Lane, kinds: Mapping[str, int]) -> "NoneJoined | None":
-        """What is known of a lane; None where feedback joined."""
+    def of(cls, lane: Lane, kinds: Mapping[str, int]) -> "Unjoined | None":
+        """What is known of a lane; None where enough feedback joined."""
         outcomes = lane.counts["feedback_outcomes"]
-        if outcomes["joined"]:
-            return None
+        joined = outcomes["joined"]
         waiting = list(lane.waiting.by_serial.values())
+        total = len(waiting) + sum(outcomes[outcome] for outcome in ("joined", *NOT_JOINED))
+        if joined and (total < LEAST or joined >= FEW * total):
+            return None
         off_list = [one for one in waiting if one.bound_ms is not None]
         ids = dict.fromkeys(one.impression_id for one in waiting if one.bound_ms is None)
         return cls(
+            joined,
             outcomes,
             waiting=len(waiting) - len(off_list) + outcomes["unjoined"],
             off_list=len(off_list) + outcomes["off_list"],
@@ -72,8 +81,10 @@ class NoneJoined:
                 "There is no feedback, so every score is 0 or undefined. Is it in another file, or "
                 "in another topic?"
             )
+        total += self.joined
+        share = f"Only {self.joined:,} of" if self.joined else "None of"
         return " ".join(
-            (f"None of {total:,} pieces of feedback joined an impression.", *self._why())
+            (f"{share} {total:,} pieces of feedback joined an impression.", *self._why())
         )
 
     def _why(self) -> Iterator[str]:

@@ -1,14 +1,18 @@
 """`relevanced doctor` on the command line."""
 
 import asyncio
+import csv
+import re
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain, islice
 from pathlib import Path
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import click
+import msgspec
 from rich.console import Console
 from rich.progress import Progress
 
@@ -17,7 +21,14 @@ from ..config import Config, decoder_of, load
 from ..errors import StartError, Unavailable
 from ..events import InvalidField, LogRecord
 from ..kafka import kafka_settings, sampled_records
-from ..recompute.files import read_lines, record_of
+from ..recompute.files import (
+    NO_STAMP,
+    SAMPLES,
+    RecordedRecord,
+    guess,
+    read_lines,
+    record_of,
+)
 from .diagnosis import (
     DoctorFinding,
     GivenBodies,
@@ -29,6 +40,7 @@ from .diagnosis import (
     configuration,
     findings,
     is_wrong,
+    json_value,
     known_schemas,
     looked_at,
     own_schema,
@@ -82,9 +94,10 @@ def doctor_command(
 ) -> None:
     """Look at topics, say what their events come to, and propose a configuration.
 
-    Reads the last minutes of the topics, or FILEs as `kcat -J` prints records. Joins no consumer
-    group, commits nothing, produces nothing and needs no Redis. Values of records are not printed,
-    unless --show-values is given.
+    Reads the last minutes of the topics, or FILEs: what `kcat -J` prints, or values alone, as JSON
+    lines or CSV (`replay` takes JSON lines only). Joins no consumer group, commits nothing,
+    produces nothing and needs no Redis. Values of records are not printed, unless --show-values is
+    given.
 
     Exits with 1 where something makes numbers wrong, and with 2 for a wrong call.
     """
@@ -101,7 +114,7 @@ def doctor_command(
                 samples = asyncio.run(_sampled(config, since_ms, max_mb << 20, bars))
         given = asyncio.run(known_schemas(config, samples))
     except InvalidField as error:
-        words = f"{error.detail}: the files must have what `kcat -C -b HOST -t TOPIC -J -e` prints"
+        words = f"{error.detail}: the files must be JSON lines, CSV, or what `kcat -J` prints"
         raise click.ClickException(words) from error
     except (StartError, Unavailable, OSError) as error:
         raise click.ClickException(str(error)) from error
@@ -172,11 +185,61 @@ async def _sampled(config: Config, since_ms: int, max_bytes: int, bars: Progress
 
 
 def _recorded(files: Sequence[str], bars: Progress) -> Samples:
-    """The records of files. Raises OSError, and InvalidField for a line of another kind."""
+    """The records of files: what `kcat -J` prints, or values of a topic that is called as the file,
+    as JSON lines or CSV. Raises OSError, and InvalidField for a line of another kind."""
     found: Samples = {}
-    for part in read_lines(files, bars, MOST_LINE_BYTES):
+    for file in files:
+        topic = _NO_TOPIC.sub("-", Path(file).name.partition(".")[0]) or "events"
+        lines = _lines(file, bars)
+        first = next(lines, None)
+        if first is None:
+            continue
+        value = json_value(first)
+        rest: Iterator[bytes] = chain([first], lines)
+        if isinstance(value, dict) and _OF_KCAT <= value.keys():
+            records: Iterator[LogRecord] = map(record_of, rest)
+        else:
+            if not isinstance(value, dict | list):
+                rest = _rows_as_json(first, lines)
+            records = (
+                RecordedRecord(topic, 0, at, NO_STAMP, None, line, ())
+                for at, line in enumerate(rest)
+            )
+        for record in records:
+            found.setdefault(record.topic, []).append(record)
+    return found
+
+
+_OF_KCAT: Final = {"topic", "partition", "offset"}
+_NO_TOPIC: Final = re.compile("[^A-Za-z0-9._-]+")
+_NUMBER: Final = re.compile(r"-?(0|[1-9]\d{0,14})(\.\d{1,9})?", re.ASCII)
+_SEPARATORS: Final = (",", "\t", ";")
+
+
+def _lines(file: str, bars: Progress) -> Iterator[bytes]:
+    for part in read_lines([file], bars, MOST_LINE_BYTES):
         for line in part.split() if part.too_long is None else ():
             if line and not line.isspace():
-                record = record_of(line)
-                found.setdefault(record.topic, []).append(record)
-    return found
+                yield line
+
+
+def _rows_as_json(header: bytes, lines: Iterator[bytes]) -> Iterator[bytes]:
+    """The rows of a CSV file as objects. Raises InvalidField where the header names no columns."""
+    names, separator = max(
+        (
+            (next(csv.reader([header.decode(errors="replace")], delimiter=s)), s)
+            for s in _SEPARATORS
+        ),
+        key=lambda found: len(found[0]),
+    )
+    if len(names) < 2 or header.lstrip().startswith((b"{", b"[")):
+        raise InvalidField("not_json", guess([header, *islice(lines, SAMPLES)], "native"))
+    texts = (line.decode(errors="replace") for line in lines)
+    for row in csv.reader(texts, delimiter=separator):
+        yield msgspec.json.encode(dict(zip(names, map(_cell, row), strict=False)))
+
+
+def _cell(text: str) -> str | int | float:
+    if not _NUMBER.fullmatch(text):
+        return text
+    return float(text) if "." in text else int(text)

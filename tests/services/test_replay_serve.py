@@ -14,6 +14,7 @@ from urllib.request import urlopen
 
 import pytest
 
+from relevanced.daemon.recompute.over_time import NOTHING_SETTLED
 from tests.services import processes
 from tests.services.test_demo import wait
 
@@ -186,6 +187,20 @@ def test_a_taken_port_is_a_sentence(recorded: dict[str, Path]) -> None:
         done = relevanced("replay", recorded["then"], "--serve", "--port", str(port))
     assert done.returncode == 1 and "Traceback" not in done.stderr
     assert f"another process listens at port {port}: give another one, such as" in done.stderr
+    assert NOTHING_SETTLED not in done.stderr
+
+
+def test_that_a_short_recording_has_nothing_settled_is_said(
+    recorded: dict[str, Path], tmp_path: Path
+) -> None:
+    lines = recorded["then"].read_bytes().splitlines(keepends=True)
+    (tmp_path / "short.jsonl").write_bytes(b"".join(lines[:2000]))
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        done = relevanced("replay", tmp_path / "short.jsonl", "--serve", "--port", port)
+    assert NOTHING_SETTLED in done.stderr
 
 
 @pytest.mark.parametrize(

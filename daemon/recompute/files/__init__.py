@@ -3,6 +3,7 @@
 from . import line_files, source, time_order
 from .keys import plain_keys
 from .line_files import (
+    NO_STAMP,
     LineDecoder,
     Lines,
     RecordedRecord,
@@ -15,7 +16,7 @@ from .line_files import (
     record_of,
     without_mark,
 )
-from .refusals import IgnoredKinds, Refusals, Refused, explained, guess, refused_line
+from .refusals import SAMPLES, IgnoredKinds, Refusals, Refused, explained, guess, refused_line
 from .source import FileEvents, file_lane
 from .time_order import NoRoom, Ordered, OrderedRecords, TimeOrder
 
@@ -32,6 +33,7 @@ __all__ = (
     "Lines",
     "lines_of",
     "most_line_bytes",
+    "NO_STAMP",
     "NoRoom",
     "Ordered",
     "OrderedRecords",
@@ -42,6 +44,7 @@ __all__ = (
     "Refusals",
     "Refused",
     "refused_line",
+    "SAMPLES",
     "source",
     "time_order",
     "TimeOrder",

@@ -148,7 +148,9 @@ def guess(samples: Sequence[bytes], name: str) -> str:
     values = [value for value in map(_value, samples) if value is not None]
     if not values:
         return _guess_of_text(samples)
-    objects = (value for value in values if isinstance(value, dict))
+    objects = [value for value in values if isinstance(value, dict)]
+    if not objects and samples[0].lstrip().startswith((b"{", b"[")):
+        return _guess_of_text(samples)
     names = list(dict.fromkeys(name for value in objects for name in value))
     shown = ", ".join(names[:SHOWN_NAMES]) + (", …" if len(names) > SHOWN_NAMES else "")
     return (

@@ -5,7 +5,7 @@ from .bodies import GivenBodies, known_schemas, own_schema
 from .findings import as_json, as_text, configuration, findings
 from .guessing import GuessedRecords, guess_tables
 from .looked import Looked, looked_at
-from .parts import DoctorFinding, is_wrong
+from .parts import DoctorFinding, is_wrong, json_value
 from .profile import attributes, crawlers, profiled
 from .proposing import config_of, propose_sources
 from .traffic_findings import Smallest, lane_of, size_of, smallest_drops, span_s
@@ -26,6 +26,7 @@ __all__ = (
     "guess_tables",
     "GuessedRecords",
     "is_wrong",
+    "json_value",
     "keys_of",
     "known_schemas",
     "lane_of",

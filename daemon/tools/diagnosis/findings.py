@@ -12,7 +12,7 @@ from ...config import Config, decoder_of, presets
 from ...events import FORMATS, NOT_MAPPED, LogRecord, Rejected
 from ...mapping import expression
 from ...plan import Plan
-from ...recompute.unjoined import NoneJoined
+from ...recompute.unjoined import Unjoined
 from . import bodies, looked as of, traffic_findings
 from .bodies import GivenBodies, Written
 from .looked import FEW, Looked, attribute_values
@@ -170,7 +170,7 @@ def _joins(outcomes: Counter[str], looked: Looked, plan: Plan) -> DoctorFinding:
     words = f"{percent(share)} of {total:,} pieces of feedback in the last two thirds of the sample"
     words += " join an impression"
     words += f"; others: {', '.join(others)}" if others else ""
-    unjoined = NoneJoined.of(of.in_one_lane(looked.seen, plan), of.ignored_kinds(looked, plan))
+    unjoined = Unjoined.of(of.in_one_lane(looked.seen, plan), of.ignored_kinds(looked, plan))
     if unjoined is not None:
         words = unjoined.text()
     return DoctorFinding(name, "wrong" if share < LEAST_JOINED else "good", words)

@@ -82,3 +82,16 @@ def test_that_feedback_is_perhaps_what_was_rejected_is_said(replayed: Replayed) 
 def test_where_some_joins_nothing_is_said(replayed: Replayed) -> None:
     code, errors = replayed(*IMPRESSIONS, *feedback()[:1], *feedback(item="x")[1:])
     assert (code, errors) == (0, "")
+
+
+def test_where_hardly_any_joins_it_is_said_too(replayed: Replayed) -> None:
+    strangers = [event for _ in range(7) for event in feedback(impression_id="x")]
+    code, errors = replayed(*IMPRESSIONS, *feedback()[:1], *strangers)
+    assert code == 0 and errors.startswith("Only 1 of 22 pieces of feedback joined an impression.")
+    assert "21 are for impressions that were not read" in errors
+    assert replayed(*IMPRESSIONS, *feedback(), *strangers)[1] == "", "3 of 24 are some"
+
+
+def test_kinds_without_a_grade_are_not_missed(replayed: Replayed) -> None:
+    views = [event for _ in range(10) for event in feedback(kind="view")]
+    assert replayed(*IMPRESSIONS, *feedback()[:1], *views) == (0, "")

@@ -22,6 +22,7 @@ GUESSES: Final = {
     "zstd": ([b"\x28\xb5\x2f\xfd..."], "native", "compressed with zstd: zstdcat FILE | "),
     "utf-16": (["{}".encode("utf-16")], "native", "text in UTF-16: iconv"),
     "pretty": ([b"{", b'  "type": "impression",'], "native", "over several lines"),
+    "pretty array": ([b"[", b'  "a",', b"  1"], "native", "over several lines"),
     "tabs": ([b"q1\td1\t1", b"q1\td2\t0"], "native", "a table separated by tabs"),
     "commas": ([b"query,item", b"q1,d2"], "native", "a table separated by commas"),
     "text": ([b"hello", b"a,b"], "native", "are not JSON"),
