@@ -196,7 +196,7 @@ def _recorded(files: Sequence[str], bars: Progress) -> Samples:
             continue
         value = json_value(first)
         rest: Iterator[bytes] = chain([first], lines)
-        if isinstance(value, dict) and _OF_KCAT <= value.keys():
+        if isinstance(value, dict) and "topic" in value and _PAYLOADS & value.keys():
             records: Iterator[LogRecord] = map(record_of, rest)
         else:
             if not isinstance(value, dict | list):
@@ -210,7 +210,7 @@ def _recorded(files: Sequence[str], bars: Progress) -> Samples:
     return found
 
 
-_OF_KCAT: Final = {"topic", "partition", "offset"}
+_PAYLOADS: Final = {"payload", "payload_b64"}
 _NO_TOPIC: Final = re.compile("[^A-Za-z0-9._-]+")
 _NUMBER: Final = re.compile(r"-?(0|[1-9]\d{0,14})(\.\d{1,9})?", re.ASCII)
 _SEPARATORS: Final = (",", "\t", ";")
