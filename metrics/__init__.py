@@ -50,9 +50,11 @@ from .evaluation import GEOMETRIC_FLOOR, Mean, Scores, evaluate, geometric, judg
 from .graded import best_dcg, dcg, linear_gain
 from .harvesting import (
     ALPHA,
+    DOUBTED_P,
     LEAST_BLOCKS,
     Exposures,
     Harvest,
+    consistency,
     harvest,
     pair_rates,
     propensities_of_pairs,
@@ -165,6 +167,7 @@ __all__ = (
     "Comparison",
     "CONCENTRATIONS",
     "confidence_sequence",
+    "consistency",
     "credits",
     "crossover_count",
     "curve_points",
@@ -179,6 +182,7 @@ __all__ = (
     "Direction",
     "discoveries",
     "distinct",
+    "DOUBTED_P",
     "effective_buckets",
     "effective_sample_size",
     "ELEVEN_LEVELS",

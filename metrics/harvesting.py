@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from .distributions import student_t_critical
+from .distributions import student_t_critical, student_t_two_sided
 from .lists import Booleans, Floats, Integers
 
 BLOCKS: Final = 64
@@ -19,6 +19,8 @@ BLOCKS: Final = 64
 LEAST_BLOCKS: Final = 8
 """With fewer blocks a rank has no error, and counts as unknown. In simulations the interval covers
 the true value from 8 on; with 4, a quarter of the harvests has none."""
+DOUBTED_P: Final = 0.01
+"""Below this p-value of `consistency` a table is not to be trusted."""
 ALPHA: Final = 0.05
 """Share of the intervals that may miss the true value."""
 
@@ -92,12 +94,7 @@ def harvest(exposures: Exposures, depth: int) -> Harvest:
     )
     queries = np.unique(queries, return_inverse=True)[1].reshape(-1)
     blocks = queries % BLOCKS
-    sums = np.zeros((BLOCKS, depth, depth))
-    sum_variances = np.zeros((BLOCKS, depth, depth))
-    for block in range(BLOCKS):
-        rows = blocks == block
-        sums[block] = rates[rows].T @ shown[rows]
-        sum_variances[block] = variances[rows].T @ shown[rows]
+    sums, sum_variances = _by_block(blocks, rates, variances, shown)
     total, variance = sums.sum(axis=0), sum_variances.sum(axis=0)
     values = propensities_of_pairs(total, variance)
     left_out = [
@@ -117,6 +114,89 @@ def harvest(exposures: Exposures, depth: int) -> Harvest:
         shared_items=shown.sum(axis=0).astype(np.int64),
         queries=_distinct_by_rank(queries, shown),
     )
+
+
+def consistency(exposures: Exposures, depth: int, *, seed: int = 0) -> float:
+    """p-value that items which are clicked often and items which are clicked seldom have the same
+    propensities, as they have where a click needs nothing but a look at the rank and the item's own
+    appeal; NaN where it cannot be told.
+
+    Half of the impressions of each cell, drawn at random, say how appealing an item is, and the
+    others give the propensities of the upper and of the lower half: so no click counts for both.
+    The mean difference of their logarithms is compared with its jackknife error over blocks of
+    queries. A small value says that ranks are trusted, or that rankings follow who looks at them; a
+    large one does not say that they do not.
+
+    >>> one_item = [[0, 0, 1, 1_000, 180], [0, 0, 2, 1_000, 95]]
+    >>> consistency(Exposures(*np.array(one_item).T), depth=2)  # one query cannot tell
+    nan
+    """
+    rng = np.random.default_rng(seed)
+    impressions, clicks = exposures.impressions, exposures.clicks
+    of_values = (impressions + rng.integers(0, 2, len(impressions))) // 2
+    clicks_of_values = rng.hypergeometric(clicks, impressions - clicks, of_values)
+    is_upper = _appealing(
+        exposures, impressions - of_values, clicks - clicks_of_values, of_values, depth
+    )
+    halves = []
+    for half in (is_upper, ~is_upper):
+        at = half & (of_values > 0)
+        columns = (exposures.queries[at], exposures.items[at], exposures.ranks[at])
+        part = Exposures(*columns, of_values[at], clicks_of_values[at])
+        queries, rates, variances, shown = _by_item(part, depth)
+        is_shared = shown.sum(axis=1) > 1
+        of_shared = (column[is_shared] for column in (rates, variances, shown))
+        halves.append(_by_block(queries[is_shared] % BLOCKS, *of_shared))
+
+    def difference(without: int | None) -> float:
+        logs = []
+        for sums, variances in halves:
+            left_out = [0.0, 0.0] if without is None else [sums[without], variances[without]]
+            values = propensities_of_pairs(
+                sums.sum(axis=0) - left_out[0], variances.sum(axis=0) - left_out[1]
+            )
+            logs.append(np.log(values[1:]))
+        apart = logs[0] - logs[1]
+        known = apart[~np.isnan(apart)]
+        return float(known.mean()) if len(known) else math.nan
+
+    blocks = np.flatnonzero(sum(sums.any(axis=(1, 2)) for sums, _ in halves)).tolist()
+    if len(blocks) < LEAST_BLOCKS:
+        return math.nan
+    left_out = np.array([difference(block) for block in blocks])
+    error = _jackknife([*left_out[:, None]], 1)[0]
+    return student_t_two_sided(difference(None) / error, len(blocks) - 1) if error > 0 else math.nan
+
+
+def _appealing(
+    exposures: Exposures, impressions: Integers, clicks: Integers, weights: Integers, depth: int
+) -> Booleans:
+    """(n,) whether the item of a cell is of the half that is clicked more often for how often its
+    ranks are looked at. `weights` are of the halves."""
+    values = np.nan_to_num(harvest(exposures, depth).values, nan=1.0)
+    ranks = np.minimum(exposures.ranks, depth) - 1
+    keys = np.stack((exposures.queries, exposures.items))
+    rows = np.unique(keys, axis=1, return_inverse=True)[1].reshape(-1)
+    looks = np.bincount(rows, impressions * values[ranks])
+    appeal = np.bincount(rows, clicks) / np.maximum(looks, 1e-9)
+    order = np.argsort(appeal)
+    upto = np.cumsum(np.bincount(rows, weights)[order])
+    middle = appeal[order][np.searchsorted(upto, upto[-1] / 2)] if len(upto) else 0.0
+    return np.asarray((appeal > middle)[rows], np.bool_)
+
+
+def _by_block(
+    blocks: Integers, rates: Floats, variances: Floats, shown: Floats
+) -> tuple[Floats, Floats]:
+    """(BLOCKS, depth, depth) sums of the rates, and of their variances, of the pairs of ranks."""
+    depth = shown.shape[1]
+    sums = np.zeros((BLOCKS, depth, depth))
+    sum_variances = np.zeros((BLOCKS, depth, depth))
+    for block in range(BLOCKS):
+        rows = blocks == block
+        sums[block] = rates[rows].T @ shown[rows]
+        sum_variances[block] = variances[rows].T @ shown[rows]
+    return sums, sum_variances
 
 
 def _distinct_by_rank(labels: Integers, shown: Floats) -> Integers:

@@ -19,7 +19,14 @@ import numpy as np
 from rich.console import Console
 from rich.progress import Progress
 
-from relevanced.metrics import LEAST_BLOCKS, Exposures, Harvest, harvest
+from relevanced.metrics import (
+    DOUBTED_P,
+    LEAST_BLOCKS,
+    Exposures,
+    Harvest,
+    consistency,
+    harvest,
+)
 
 from ..attribution import PageMismatch, list_with_item
 from ..commands import options
@@ -129,16 +136,17 @@ def _events(
 
 
 def exposures(lists: RecordedLists, depth: int) -> Exposures:
-    """How often each item of a query was shown, and clicked, at each rank."""
+    """How often each item of a query was shown, and clicked, at each rank. The same item on another
+    day is another one: what it is worth may have changed, and its rank for that."""
     query_ids: dict[str, int] = {}
-    item_ids: dict[tuple[int, str], int] = {}
+    item_ids: dict[tuple[int, int, str], int] = {}
     cells: dict[tuple[int, int, int], list[int]] = {}
-    for impression_id, (_, query, items) in lists.by_id.items():
+    for impression_id, (time_ms, query, items) in lists.by_id.items():
         query_id = query_ids.setdefault(query, len(query_ids))
         for rank0, item in enumerate(items[:depth]):
             if item is None:
                 continue
-            item_id = item_ids.setdefault((query_id, item), len(item_ids))
+            item_id = item_ids.setdefault((query_id, time_ms // DAY_MS, item), len(item_ids))
             cell = cells.setdefault((query_id, item_id, rank0 + 1), [0, 0])
             cell[0] += 1
             cell[1] += (impression_id, rank0) in lists.clicked
@@ -146,6 +154,12 @@ def exposures(lists: RecordedLists, depth: int) -> Exposures:
     return Exposures(*np.array(rows, np.int64).reshape(-1, 5).T)
 
 
+DAY_MS: Final = 86_400_000
+ASSUMPTION: Final = (
+    "Assumed: an item is clicked as often as its rank is looked at, times an appeal of its own (the"
+    " position-based model). That is wrong where rankings follow who is looking, or what was"
+    " clicked, or where higher ranks are trusted more; compare with a few swapped at random."
+)
 DIGITS: Final = 4
 """Decimals of a propensity in a configuration: the estimate is no more precise."""
 WHOLE: Final = "all"
@@ -177,7 +191,14 @@ class PropensityEstimate:
     """The propensities of ranks 1…depth."""
 
     harvest: Harvest
+    consistency: float
+    """p-value that appealing items and others have the same propensities; NaN if unknown."""
     lists: RecordedLists
+
+    @property
+    def is_doubted(self) -> bool:
+        """Whether the assumption is wrong here."""
+        return self.consistency < DOUBTED_P
 
     @property
     def until_ms(self) -> int:
@@ -192,7 +213,8 @@ def estimate(
     read."""
     with Progress(console=Console(file=sys.stderr, quiet=not progress), transient=True) as bars:
         lists = recorded_lists(lines_of(paths, bars, config.limits.max_record_bytes), config, scope)
-    return PropensityEstimate(harvest(exposures(lists, scope.depth), scope.depth), lists)
+    seen = exposures(lists, scope.depth)
+    return PropensityEstimate(harvest(seen, scope.depth), consistency(seen, scope.depth), lists)
 
 
 def evidence(found: PropensityEstimate) -> str:
@@ -219,7 +241,7 @@ def why_nothing_is_known(found: PropensityEstimate, scope: Scope) -> str | None:
     if not lists.clicked:
         return "no result was clicked"
     if not found.harvest.shared_items.any():
-        return "no item was shown at two ranks for the same query: rankings never differed"
+        return "no item was shown at two ranks for the same query within a day (UTC)"
     least = f"a rank needs {LEAST_BLOCKS} queries that showed items there and at another rank"
     return f"{least}, with clicks at both"
 
@@ -333,9 +355,10 @@ def propensities_command(
     """Estimate how likely each rank is looked at, relative to the first, from recorded events.
 
     Needs several rankings of the same queries, such as an experiment produces: only items that were
-    shown at different ranks for the same query count. Each rank has its standard error and 95 %
-    interval, which take queries as the independent units; a rank with fewer than 8 such queries is
-    not known. If none but the first is known, no table is printed and the exit code is 1.
+    shown at different ranks for the same query on one day (UTC) count. Each rank has its standard
+    error and 95 % interval, which take queries as the independent units; a rank with fewer than 8
+    such queries is not known. If none but the first is known, no table is printed and the exit code
+    is 1. The same holds for toml where appealing items and others have different propensities.
     """
     config = options.read(config_file, {})
     attribute, equals, value = (surface or "").partition("=")
@@ -347,6 +370,9 @@ def propensities_command(
     except OSError as error:
         raise click.ClickException(f"{error.filename}: cannot be read: {error.strerror}") from error
     _say_what_is_unknown(found, scope, force)
+    if output == "toml" and found.is_doubted and not force:
+        click.echo("No toml is printed; --force prints it all the same.", err=True)
+        raise SystemExit(NOTHING_KNOWN_EXIT)
     if output == "toml":
         click.echo(as_toml(found, scope, force=force), nl=False)
     elif output == "json":
@@ -369,3 +395,8 @@ def _say_what_is_unknown(found: PropensityEstimate, scope: Scope, force: bool) -
         ranks = ", ".join(map(str, unknown))
         rule = f"fewer than {LEAST_BLOCKS} queries tell"
         click.echo(f"Not known: rank {ranks} ({rule}). A toml repeats the one above.", err=True)
+    if reason is None:
+        click.echo(ASSUMPTION, err=True)
+    if found.is_doubted:
+        words = f"items that are clicked often and others differ, p = {found.consistency:.2g}"
+        click.echo(f"Not to be trusted: {words}. That assumption is wrong here.", err=True)

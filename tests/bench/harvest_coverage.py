@@ -7,7 +7,9 @@ ranks; an item is clicked where its rank is examined and with a probability of i
 even, or heavy-tailed over queries, so that one of them may have most of it. A line has, of the rank
 from 2 to 5 that is covered least, the share of intervals that cover the true propensity, with its
 binomial interval by the number of harvests; `known` is the share of ranks that have an interval.
-Fails if a share is surely below 95 %, or if intervals are so wide that it is surely above 98 %.
+Fails if a share is surely below 95 %, or if intervals are so wide that it is surely above 98 %, or
+if the test of the model doubts harvests surely more often than it may. `doubted` is that share, and
+that of harvests in which higher ranks are trusted more.
 """
 
 import argparse
@@ -16,10 +18,20 @@ from typing import Final
 
 import numpy as np
 
-from relevanced.metrics import ALPHA, LEAST_BLOCKS, Exposures, harvest, wilson_interval
+from relevanced.metrics import (
+    ALPHA,
+    DOUBTED_P,
+    LEAST_BLOCKS,
+    Exposures,
+    consistency,
+    harvest,
+    wilson_interval,
+)
 
 SEED: Final = 20_261_122
 TRUE: Final = np.array([1.0, 0.6, 0.4, 0.2, 0.1])
+TRUSTED: Final = np.array([0.5, 0.35, 0.25, 0.2, 0.15])
+"""How often a look at a rank is a click on an item without appeal, where ranks are trusted."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +78,9 @@ class Coverage:
         return high >= 1 - ALPHA and low <= TOO_WIDE
 
 
-def exposures(rng: np.random.Generator, queries: int, design: Design) -> Exposures:
+def exposures(
+    rng: np.random.Generator, queries: int, design: Design, *, trusted: bool = False
+) -> Exposures:
     """The traffic of one harvest."""
     depth, lines = len(TRUE), []
     for query in range(queries):
@@ -75,7 +89,8 @@ def exposures(rng: np.random.Generator, queries: int, design: Design) -> Exposur
         for _ in range(2):
             ranks = rng.permutation(depth)
             shown = int(min(rng.integers(*design.shown) * busy, 1e6))
-            clicks = rng.binomial(shown, worth * TRUE[ranks])
+            appeal = worth + (1 - worth) * TRUSTED[ranks] if trusted else worth
+            clicks = rng.binomial(shown, appeal * TRUE[ranks])
             lines += [(query, item, ranks[item] + 1, shown, clicks[item]) for item in range(depth)]
     return Exposures(*np.array(lines, dtype=np.int64).T)
 
@@ -89,6 +104,17 @@ def coverage(rng: np.random.Generator, queries: int, design: Design, runs: int) 
         known += found.known[1:]
         covering += ((found.lower <= TRUE) & (TRUE <= found.upper))[1:]
     return Coverage(runs, known, covering)
+
+
+def doubted(
+    rng: np.random.Generator, queries: int, design: Design, runs: int, *, trusted: bool
+) -> tuple[int, int]:
+    """(harvests whose model is doubted, harvests)."""
+    found = [
+        consistency(exposures(rng, queries, design, trusted=trusted), len(TRUE))
+        for _ in range(runs)
+    ]
+    return sum(p < DOUBTED_P for p in found), runs
 
 
 def main() -> int:
@@ -109,6 +135,16 @@ def main() -> int:
                 f"{design.name:<14}{queries:>8}{known:>8.1%}{share:>9.1%}   {low:.1%} to {high:.1%}"
             )
             failed |= not found.holds
+        for trusted in (False, True):
+            shares = [
+                doubted(rng, queries, design, given.runs // 5, trusted=trusted)
+                for queries in QUERIES
+            ]
+            failed |= not trusted and any(
+                wilson_interval(*share, SURE)[0] > DOUBTED_P for share in shares
+            )
+            print(f"{'':14}doubted{', ranks trusted' * trusted}:", end="")
+            print(*(f"{count / runs:>7.1%}" for count, runs in shares))
     return int(failed)
 
 

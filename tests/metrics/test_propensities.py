@@ -21,7 +21,7 @@ from relevanced.metrics import (
     propensities_of_pairs,
     weight_sums,
 )
-from tests.bench.harvest_coverage import DESIGNS, Design, coverage
+from tests.bench.harvest_coverage import DESIGNS, Design, coverage, doubted
 
 TABLE = Propensities("web", "1", (1.0, 0.6, 0.4, 0.2, 0.1))
 
@@ -181,3 +181,12 @@ def test_table_never_rises_with_the_rank() -> None:
     lines = [[0, 0, 1, 100, 20], [0, 0, 2, 100, 25], [0, 0, 3, 100, 15]]
     table = harvest(Exposures(*np.array(lines).T), 3).table(unsure=True)
     assert table == tuple(sorted(table, reverse=True)) and table[:2] == (1.0, 1.0)
+
+
+@pytest.mark.parametrize("design", DESIGNS, ids=lambda design: design.name)
+def test_a_model_that_holds_is_seldom_doubted(rng: np.random.Generator, design: Design) -> None:
+    assert doubted(rng, 40, design, 40, trusted=False)[0] <= 4
+
+
+def test_a_model_is_doubted_where_higher_ranks_are_trusted(rng: np.random.Generator) -> None:
+    assert doubted(rng, 200, DESIGNS[0], 10, trusted=True)[0] >= 8

@@ -49,6 +49,44 @@ def test_ranks_are_estimated_from_items_that_experiments_moved(tmp_path: Path) -
     unknown = dict.fromkeys(("propensity", "stderr", "lower", "upper"))
     assert ranks[3] == {"rank": 4, **unknown, "shared_items": 0, "queries": 0}
     assert "Not known: rank 4 (fewer than 8 queries tell)." in result.stderr
+    assert "(the position-based model)" in result.stderr and "trusted." not in result.stderr
+
+
+def test_only_ranks_within_a_day_are_compared(tmp_path: Path) -> None:
+    """What an item is worth may have changed from day to day, and its rank for that."""
+    lines = []
+    for number, line in enumerate(events(2_000)):
+        event = json.loads(line)
+        if "items" in event:
+            event["items"].sort(reverse=number > 1_500)
+        event["timestamp"] += 86_400_000 * (number > 1_500)
+        lines.append(json.dumps(event))
+    (tmp_path / "events.jsonl").write_text("\n".join(lines))
+    result = CliRunner().invoke(cli, ["propensities", str(tmp_path / "events.jsonl")])
+    assert result.exit_code == 1
+    assert "no item was shown at two ranks for the same query within a day" in result.stderr
+
+
+def test_no_table_is_written_where_ranks_are_trusted(tmp_path: Path) -> None:
+    path, rng = tmp_path / "events.jsonl", random.Random(5)
+    lines, worth = list[str](), [rng.random() for _ in range(600)]
+    for number in range(30_000):
+        query = number % 200
+        items = rng.sample(range(3 * query, 3 * query + 3), 3)
+        base = {"impression_id": f"q{number}", "timestamp": START_MS + number}
+        shown = {"type": "impression", "query": f"{query}", "items": [f"d{n}" for n in items]}
+        lines.append(json.dumps(base | shown))
+        for item, looked, trusted in zip(items, LOOKED_AT, (0.6, 0.3, 0.1), strict=True):
+            if rng.random() < looked * (worth[item] + (1 - worth[item]) * trusted):
+                clicked = {"type": "feedback", "kind": "click", "item": f"d{item}"}
+                lines.append(json.dumps(base | clicked))
+    path.write_text("\n".join(lines))
+    arguments = ["propensities", str(path), "--depth", "3"]
+    result = CliRunner().invoke(cli, arguments)
+    assert result.exit_code == 0 and "Not to be trusted: items that are clicked" in result.stderr
+    refused = CliRunner().invoke(cli, [*arguments, "--output", "toml"])
+    assert (refused.exit_code, refused.stdout) == (1, "")
+    assert CliRunner().invoke(cli, [*arguments, "--output", "toml", "--force"]).stdout
 
 
 def test_a_table_may_be_pasted_into_the_configuration(tmp_path: Path) -> None:
