@@ -141,19 +141,16 @@ class DatedFiles(Generic[T]):
         """Set the files of the next batch. `contents` has all of the timeline."""
         self.timeline, self.contents = timeline, contents
 
-    def let_go(
-        self, watermark_ms: int | None, timing: Timing, kept_from: int | None = None
-    ) -> None:
+    def let_go(self, watermark_ms: int | None, timing: Timing, kept_from: int) -> None:
         """Move the files that no accepted impression needs any more behind the timeline, and forget
-        those of them that were in force only before `kept_from`; None: results are kept of none."""
+        those of them that were in force only before `kept_from`."""
         if self.timeline is None:
             return
         left = pruned(self.timeline, watermark_ms, timing.base_ms, timing.settle_ms)
-        if kept_from is not None:
-            gone = len(self.timeline.entries) - len(left.entries)
-            past = (*self.past, *self.timeline.entries[:gone])
-            ends = [each.start_ms for each in (*past[1:], *left.entries[:1])]
-            self.past = tuple(each for each, end in zip(past, ends) if end > kept_from)
+        gone = len(self.timeline.entries) - len(left.entries)
+        past = (*self.past, *self.timeline.entries[:gone])
+        ends = [each.start_ms for each in (*past[1:], *left.entries[:1])]
+        self.past = tuple(each for each, end in zip(past, ends) if end > kept_from)
         self.timeline = left
 
 

@@ -160,6 +160,13 @@ def kept_from(settled_before: int, plan: Plan) -> int:
     return open_hour(settled_before, plan) - plan.history_hours * plan.hour_ms
 
 
+def rows_kept_from(watermark_ms: int, settled_before: int, plan: Plan) -> int:
+    """The first instant of which rows of a pane or an hour are kept."""
+    spans = plan.timing.windows
+    panes_from = min(plan.timing.dropped_before(span, watermark_ms) for span in spans)
+    return min(panes_from, kept_from(settled_before, plan)) if plan.history_hours else panes_from
+
+
 @dataclass(kw_only=True)
 class RowSet:
     """The rows, of `width` columns, and what the batch changed of them."""

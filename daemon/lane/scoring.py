@@ -226,15 +226,9 @@ def settle_judged(lane: Lane) -> None:
         since, judged.final_before = judged.final_before, before
         for pane, pages in judged.newly_final(since, before) if lane.plan.history_hours else ():
             judged.add_to_hour(pane, pages, lane.settled_before or 0, lane.plan)
-    if lane.plan.history_hours:
-        judged.drop_hours(_kept_from(lane))
-    judged.drop_panes(timing, watermark)
-    panes_from = min(timing.dropped_before(span, watermark) for span in timing.windows)
-    kept_from = min(panes_from, _kept_from(lane)) if lane.plan.history_hours else panes_from
-    judged.files.let_go(watermark, timing, kept_from)
-
-
-def _kept_from(lane: Lane) -> int:
-    """Start of the first hour that is kept: as that of the hours of clicks."""
     assert lane.settled_before is not None
-    return row_sets.kept_from(lane.settled_before, lane.plan)
+    if lane.plan.history_hours:
+        judged.drop_hours(row_sets.kept_from(lane.settled_before, lane.plan))
+    judged.drop_panes(timing, watermark)
+    kept_from = row_sets.rows_kept_from(watermark, lane.settled_before, lane.plan)
+    judged.files.let_go(watermark, timing, kept_from)

@@ -78,9 +78,14 @@ def class_by_files(lane: Lane) -> None:
 
 
 def let_class_files_go(lane: Lane) -> None:
-    """Drop the files that no impression can need any more. After the lane has settled."""
+    """Let the files go that no impression can need any more, and name those of kept rows: by them
+    `verify` proves these. After the lane has settled."""
+    watermark, settled_before = lane.watermark_ms, lane.settled_before
+    if watermark is None or settled_before is None:
+        return
+    kept_from = row_sets.rows_kept_from(watermark, settled_before, lane.plan)
     for files in lane.class_files.values():
-        files.let_go(lane.watermark_ms, lane.plan.timing)
+        files.let_go(watermark, lane.plan.timing, kept_from)
 
 
 def latest_ms(lane: Lane) -> int:

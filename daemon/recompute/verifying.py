@@ -18,9 +18,11 @@ from rich.progress import Progress
 
 from ..config import Config, Layout, layout_of, read, under_layout
 from ..errors import Damaged
+from ..judgements import Library, T, Timeline
 from ..kafka import LaneLogs, kafka_settings
 from ..storage import (
     DamagedLane,
+    Head,
     LaneDelta,
     LaneStore,
     Namespace,
@@ -31,15 +33,18 @@ from ..storage import (
 )
 from ..telemetry import logs as process_log
 from ..worker import LogChanged, configure_allocator
-from .clients import connected, library_of, record_reader
+from .clients import class_libraries, connected, library_of, record_reader
 from .from_kafka import Show, read_log
 from .proof import (
     NO_DIRECTORY,
+    Classing,
+    Files,
     Grading,
     Outcome,
     Proof,
     StoredLane,
     begin_of,
+    classing_of,
     grading_of,
     not_provable,
     query_keys_of,
@@ -176,19 +181,39 @@ def _without_head(lane: int, has_begun: bool) -> Outcome:
     return Outcome(lane, "not begun")
 
 
-def _grading(config: Config, stored: StoredLane) -> Grading:
+def _grading(config: Config, head: Head) -> Grading:
     """By which files the lane is graded again, as they are in the directory now."""
-    library, head = library_of(config), stored.head
+    library = library_of(config)
     if library is None:
-        return Grading(obstacle=NO_DIRECTORY)
-    library.refresh([] if head.judgements is None else [head.judgements.history])
-    if library.index_faults:
-        return Grading(obstacle="; ".join(map(str, library.index_faults)))
+        return Files(obstacle=NO_DIRECTORY)
+    history = None if head.judgements is None else head.judgements.history
+    obstacle = _refreshed(library, history)
+    if obstacle:
+        return Files(obstacle=obstacle)
     return grading_of(head, library.index, library.readable, library.faults)
 
 
+def _classing(config: Config, head: Head) -> Mapping[str, Classing]:
+    """The same of the files of classes, by attribute."""
+    timelines = {} if head.classes is None else head.classes.timelines
+    found = dict[str, Classing]()
+    for name, library in class_libraries(config).items():
+        obstacle = _refreshed(library, timelines[name].history if name in timelines else None)
+        seen = library.index, library.readable, library.faults
+        found[name] = Files(obstacle=obstacle) if obstacle else classing_of(name, head, *seen)
+    return found
+
+
+def _refreshed(library: Library[T], history: Timeline | None) -> str:
+    """Read a directory for a lane; returns what is wrong with its index."""
+    library.refresh([] if history is None else [history])
+    return "; ".join(map(str, library.index_faults))
+
+
 async def _proven(config: Config, stored: StoredLane, show: Show) -> Outcome:
-    head, grading = stored.head, await asyncio.to_thread(_grading, config, stored)
+    head = stored.head
+    grading = await asyncio.to_thread(_grading, config, head)
+    classing = await asyncio.to_thread(_classing, config, head)
     begin = begin_of(head)
     async with LaneLogs(kafka_settings(config)) as logs:
         log = await logs.open(stored.lane, begin, head.offsets, head.logs)
@@ -197,9 +222,8 @@ async def _proven(config: Config, stored: StoredLane, show: Show) -> Outcome:
         )
         most_ms = config.limits.max_future_ms
         async with record_reader(config) as reader:
-            decode = reader.decoder
-            offsets = log.next_offsets
-            proof = Proof(stored, config.plan, decode, offsets, not is_whole, most_ms, grading)
+            seen = reader.decoder, log.next_offsets, not is_whole, most_ms
+            proof = Proof(stored, config.plan, *seen, grading, classing)
             await read_log(log, reader, proof.replay, show)
     refused = [
         counts.get("rejected", {}).get(UNKNOWN_SCHEMA, 0)

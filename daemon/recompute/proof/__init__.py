@@ -1,9 +1,10 @@
 """Stored lanes against what their logs prove: the sink of `verify`, and what it says."""
 
 from . import queries
-from .lanes import BY_FILES, Proof
+from .files import NO_DIRECTORY, Classing, Files, Grading, classing_of, grading_of
+from .lanes import Proof
 from .outcomes import Outcome, as_json, as_text, exit_code, not_provable
-from .rows import AHEAD, NO_DIRECTORY, NOT_PROVABLE, Grading, grading_of
+from .rows import AHEAD, NOT_PROVABLE
 from .stored import (
     NOT_COUNTED,
     StoredLane,
@@ -19,8 +20,10 @@ __all__ = (
     "as_json",
     "as_text",
     "begin_of",
-    "BY_FILES",
+    "Classing",
+    "classing_of",
     "exit_code",
+    "Files",
     "Grading",
     "grading_of",
     "names_of",

@@ -56,7 +56,8 @@ def _cells(where: str, table: Integers, columns: Sequence[str]) -> Iterator[tupl
 def users_apart(
     name: str, stored: Tallies | None, proven: Tallies | None
 ) -> tuple[dict[str, int], dict[str, int]]:
-    """What is counted → how many hashes of users only the stored, and only the proven arms have."""
+    """What is counted → how many hashes of users only the stored, and only the proven arms have:
+    each beside 0, as one that was replaced is one of both."""
     if stored and proven and stored.users_since_ms != proven.users_since_ms:
         # A change of shares that was declared late: users were counted from then on.
         return {}, {}
@@ -64,8 +65,8 @@ def users_apart(
     counts = dict[str, int](), dict[str, int]()
     for where in of_stored.keys() | of_proven.keys():
         ours, theirs = of_stored.get(where, set()), of_proven.get(where, set())
-        label = f"{where}, users that the other lacks"
-        counts[0][label], counts[1][label] = len(ours - theirs), len(theirs - ours)
+        counts[0][f"{where}, users that the log does not have"] = len(ours - theirs)
+        counts[1][f"{where}, users that are missing"] = len(theirs - ours)
     return counts
 
 
@@ -211,11 +212,11 @@ class RowsCompared:
         pairs = zip(self.stored_ids.tolist(), self.proven_ids.tolist(), strict=True)
         return [self.matching.name(*pair) for pair in pairs]
 
-    def unequal(self, summed: Collection[int]) -> tuple[int, Iterator[Unequal]]:
-        """How many integers differ, and each of them. Of the groupings in `summed`, only the sum
-        over all segments is compared."""
+    def unequal(self, summed: Collection[int]) -> tuple[int, int, Iterator[Unequal]]:
+        """How many rows are compared, how many integers differ, and each of them. Of the groupings
+        in `summed`, only the sum over all segments is compared."""
         whole_groupings = []
-        stored, proven = self.stored, self.proven
+        stored, proven, compared = self.stored, self.proven, len(self.stored)
         if summed:
             groupings = np.array([grouping for grouping, _ in self.names()], np.int64)
             for grouping in sorted(summed):
@@ -226,6 +227,7 @@ class RowsCompared:
                     for column in np.flatnonzero(sums[0] != sums[1]).tolist()
                 ]
             kept = ~np.isin(groupings, list(summed))
+            compared = int(kept.sum()) + len(summed)
             stored, proven = np.where(kept[:, None], stored, 0), np.where(kept[:, None], proven, 0)
         cells = np.argwhere(stored != proven)
 
@@ -236,7 +238,7 @@ class RowsCompared:
                 values = int(stored[row, column]), int(proven[row, column])
                 yield Unequal(*self.matching.name(*ids), column, *values)
 
-        return len(whole_groupings) + len(cells), each()
+        return compared, len(whole_groupings) + len(cells), each()
 
 
 def beside(matching: Matching, stored: Pages, proven: Pages, width: int) -> RowsCompared:

@@ -3,9 +3,10 @@
 Hours are compared as soon as they cannot change.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from types import MappingProxyType
 from typing import Final
 
 from ...events import Decoder, timestamp_text
@@ -15,9 +16,10 @@ from ...views import ALWAYS
 from ..driver import Settled
 from ..log import LogReplay, LostBeginning
 from .differences import Difference, Differences, Matching, columns_of, integers_of, users_apart
+from .files import NO_DIRECTORY, Classes, Classing, Files, Grading
 from .outcomes import MAY_HAVE_GONE, NOTHING_PROVEN, Outcome
 from .queries import QueryComparison
-from .rows import NO_DIRECTORY, Grading, JudgedComparison, RowsComparison
+from .rows import JudgedComparison, RowsComparison
 from .stored import StoredLane
 
 BY_OPERATION: Final = ("gap_records", "replaced_logs", "judged_late")
@@ -33,11 +35,7 @@ RECONFIGURED: Final = (
     "the experiments were configured anew since the lane began: undeclared experiments, and what"
     " was not admitted, cannot be proven"
 )
-BY_FILES: Final = (
-    "which query has which class follows from files, and not from the log: of a grouping by such"
-    " classes only the sum over its segments is compared"
-)
-STRATIFIED: Final = "is stratified by classes that follow from files, so it is not compared"
+FROM_CLASSES: Final = "follows from classes that are not known, so it is not compared"
 CHANGED: Final = (
     "the lane went to another layout: metrics, groupings and windows are compared from where each"
     " of them begins, and not in the totals"
@@ -53,6 +51,7 @@ class LaneComparison:
     """It goes on being written to between the calls."""
     is_whole: bool
     """Whether the log has every record of the lane."""
+    classes: Classes
     differences: Differences = field(default_factory=Differences)
     notes: list[str] = field(default_factory=list)
 
@@ -63,11 +62,17 @@ class LaneComparison:
         names = self._plan.grouping_names
         crowded = {index for index, name in enumerate(names) if overflow.get(name)}
         # Which values were admitted before the first record that is left is not known.
-        self._by_files = frozenset(_groupings_by_files(self._plan))
-        self._summed = self._by_files.union(() if self.is_whole else crowded)
-        by = None if self._plan.queries is None else self._plan.queries.by
-        is_crowded = by is not None and names.index(by) in self._summed
-        self.queries = QueryComparison(self.stored, self._plan, is_crowded, self.differences)
+        always = frozenset(() if self.is_whole else crowded)
+        # Which values were admitted may follow from classes of earlier impressions.
+        by_classes = crowded & self.classes.groupings
+
+        def summed(start: int) -> frozenset[int]:
+            found = always if self.classes.are_known(start) else always | self.classes.groupings
+            return found if self.classes.are_known() else found | by_classes
+
+        self.queries = QueryComparison(
+            self.stored, self._plan, summed, self.classes, self.differences
+        )
         coverage, names_of_proven = self.stored.coverage, self.proven.segments.names
         self.rows = RowsComparison(
             measure="",
@@ -76,17 +81,16 @@ class LaneComparison:
             stored=(self.stored.panes, self.stored.hours),
             columns=columns_of(self._plan),
             matching=matching,
-            summed=self._summed,
+            summed=summed,
             differences=self.differences,
             hours_from=coverage.hours,
             panes_from=coverage.windows,
             lost_hours=self.stored.head.state.lost_hours,
             unpacked=self.stored.rows,
             covered=lambda pages, start: self.stored.covered(pages, names_of_proven, start),
+            unknown=self.classes.columns,
         )
-        self.judged = JudgedComparison(
-            self.stored, self._plan, matching, self._summed, self.differences
-        )
+        self.judged = JudgedComparison(self.stored, self._plan, matching, summed, self.differences)
 
     @property
     def panes(self) -> int:
@@ -109,8 +113,8 @@ class LaneComparison:
         self.rows.finish(settled, settled.lane)
         if not self.stored.coverage.is_whole:
             self.notes.append(CHANGED)
-        if self._by_files:
-            self.notes.append(BY_FILES)
+        self.notes += self.classes.notes
+        self.differences.note(self.classes.moved, len(self.classes.moved))
         self.queries.finish(settled)
         self.notes += self.queries.notes
         self.judged.finish(settled)
@@ -153,8 +157,9 @@ class LaneComparison:
                 self._experiment(name, spec.digest)
 
     def _prefixed(self, family: str, counts: Mapping[str, int]) -> dict[str, int]:
-        left_out = {self._plan.grouping_names[index] for index in self._by_files}
-        left_out = left_out if family == SEGMENT_OVERFLOW else set()
+        left_out = set[str]()
+        if family == SEGMENT_OVERFLOW and not self.classes.are_known():
+            left_out = {self._plan.grouping_names[index] for index in self.classes.groupings}
         kept = (pair for pair in counts.items() if pair[0] not in left_out)
         return {f"{family} {label}": count for label, count in kept}
 
@@ -166,20 +171,13 @@ class LaneComparison:
         if spec is None or (stored is not None and stored.digest != digest):
             self.notes.append(f"experiment {name}: was counted under another configuration of it")
             return
-        if spec.stratify_by in {self._plan.grouping_names[index] for index in self._by_files}:
-            self.notes.append(f"experiment {name}: {STRATIFIED}")
+        strata = () if spec.stratify_by is None else spec.stratify_by.split(",")
+        if self.classes.decide(spec.metrics, spec.unit, *strata):
+            self.notes.append(f"experiment {name}: {FROM_CLASSES}")
             return
         pair = [{} if one is None else integers_of(name, one, spec) for one in (stored, proven)]
         self.differences.compare("experiment", *pair)
         self.differences.compare("experiment", *users_apart(name, stored, proven))
-
-
-def _groupings_by_files(plan: Plan) -> Iterator[int]:
-    """The indices of groupings whose segments follow from files of classes."""
-    by_files = {one.attribute for one in plan.derivations if one.by_files}
-    for index, attributes in enumerate(plan.groupings, start=1):
-        if not by_files.isdisjoint(attributes):
-            yield index
 
 
 def outcome_of(found: LaneComparison, records: int, first_ms: int | None, missing: str) -> Outcome:
@@ -218,15 +216,19 @@ class Proof:
         begin: Mapping[str, int],
         lost_beginning: bool,
         max_future_ms: int,
-        grading: Grading = Grading(obstacle=NO_DIRECTORY),
+        grading: Grading = Files(obstacle=NO_DIRECTORY),
+        classing: Mapping[str, Classing] = MappingProxyType({}),
     ) -> None:
         """`begin`: the offset of each topic from which its records come; `lost_beginning` where
         that is not where the lane began. `max_future_ms`: how far an event that counts may be ahead
-        of its record. `grading`: by which files its lists are graded again."""
+        of its record. `grading`: by which files its lists are graded again, and
+        `classing`, by attribute, its queries classed."""
         topics = list(stored.head.offsets)
         lane = new_lane(stored.lane, plan, dict(begin), topics)
         _count_experiments_since(lane, stored)
-        self.comparison = LaneComparison(stored, lane, not lost_beginning)
+        classes = Classes(plan, classing)
+        classes.begin(lane)
+        self.comparison = LaneComparison(stored, lane, not lost_beginning, classes)
         self.comparison.judged.begin(lane, grading, is_whole=not lost_beginning)
         self._lost = LostBeginning(plan.timing, max_future_ms, topics) if lost_beginning else None
         self.replay = LogReplay(lane, decode, self.comparison, self._lost)

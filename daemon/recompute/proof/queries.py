@@ -4,12 +4,13 @@ An hour's tables follow from the log as its rows do, so they are compared where 
 is not listed, and its bound. A row is named by its number, because `verify` shows no query.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
 import numpy as np
+from msgspec.structs import replace
 
 from relevanced.metrics import Integers
 
@@ -18,6 +19,7 @@ from ...lane import (
     BY,
     MISSING,
     QUERY_COUNT_COLUMNS,
+    QUERY_METRIC_COLUMNS,
     WHOLE,
     ZERO,
     ExamplesByKey,
@@ -37,8 +39,10 @@ from ...storage import (
     unpacked_hour,
     whole_or_damaged,
 )
+from ...views import NEVER
 from ..driver import Settled
 from .differences import Difference, Differences
+from .files import Classes
 from .stored import StoredLane
 
 OFF: Final = "the lane has tables of queries, and this configuration keeps none: not compared"
@@ -68,8 +72,9 @@ class QueryComparison:
 
     stored: StoredLane
     plan: Plan
-    is_crowded: bool
-    """Whether it is not known which segments the grouping of BY admitted."""
+    summed: Callable[[int], Collection[int]]
+    """Start → groupings of which it is not known which segment an impression is in."""
+    classes: Classes
     differences: Differences
     hours: int = 0
     notes: list[str] = field(default_factory=list)
@@ -84,8 +89,8 @@ class QueryComparison:
         self._since = max(since, min(self._head.hours, default=0))
         if not self._is_off and since > min(self._head.hours, default=since):
             self.notes.append(BEFORE.format(timestamp_text(since)))
-        if not self._is_off and self.is_crowded and self.plan.queries is not None:
-            self.notes += [NOT_ADMITTED] if self.plan.queries.by is not None else []
+        if not self._is_off and self._is_crowded(NEVER):
+            self.notes.append(NOT_ADMITTED)
 
     def _reasons(self) -> Iterator[str]:
         """Why no table can be compared."""
@@ -138,7 +143,12 @@ class QueryComparison:
     def _is_compared(self, kind: str, start: int) -> bool:
         if kind == MISSING:
             return self._missing_from is not None and start >= self._missing_from
-        return not (kind == BY and self.is_crowded)
+        return not (kind == BY and self._is_crowded(start))
+
+    def _is_crowded(self, start: int) -> bool:
+        """Whether it is not known which segment of the grouping of BY a search is in."""
+        by = None if self.plan.queries is None else self.plan.queries.by
+        return by is not None and self.plan.grouping_names.index(by) in self.summed(start)
 
     def _is_proven(self, start: int, first_ms: int | None) -> bool:
         before, queries = self.stored.head.state.settled_before, self.plan.queries
@@ -176,6 +186,8 @@ class QueryComparison:
         data = self.stored.queries.get(key) if start in self._head.examples else None
         if start in self._head.lost_examples or not self._keeps_examples(start):
             return
+        if 0 in self.classes.metrics(start):
+            return  # by the first metric examples are chosen
         if start in self._head.examples and data is None:
             return  # dropped since the head was read
         stored: ExamplesByKey = {}
@@ -183,6 +195,7 @@ class QueryComparison:
             with whole_or_damaged(f"lane {self.stored.lane}"):
                 stored = row_pages.by_key_of(row_pages.unpacked_hour(data).examples)
         names = _row_names(stored, proven)
+        stored, proven = (self._as_known(by_key, start) for by_key in (stored, proven))
         pairs = [(names[key], stored.get(key, ()), proven.get(key, ())) for key in names]
         at = partial(Difference, "examples", start=timestamp_text(start), grouping=WHOLE)
         self.differences.compared += len(pairs)
@@ -195,6 +208,25 @@ class QueryComparison:
         ]
         self.differences.note(unequal, len(unequal))
 
+    def _as_known(self, by_key: ExamplesByKey, start: int) -> ExamplesByKey:
+        """Examples without attributes and segments of groupings of which these are not known."""
+        unknown = self.summed(start)
+        if not unknown:
+            return by_key
+        names = {name for n in unknown for name in self.plan.groupings[n - 1]}
+        is_crowded = self._is_crowded(start)
+        return {
+            key: tuple(
+                replace(
+                    one,
+                    attributes={n: v for n, v in one.attributes.items() if n not in names},
+                    segment="" if is_crowded else one.segment,
+                )
+                for one in examples
+            )
+            for key, examples in by_key.items()
+        }
+
     def _keeps_examples(self, start: int) -> bool:
         return start in self._head.examples or start > max(self._head.examples, default=start)
 
@@ -202,7 +234,9 @@ class QueryComparison:
         for kind in (WHOLE, BY, ZERO, MISSING):
             if kind in proven and self._is_compared(kind, start):
                 at = partial(Difference, "queries", start=timestamp_text(start), grouping=kind)
-                compared = QueriesCompared(stored[kind], proven[kind], _columns(self.plan, kind))
+                unknown = self.classes.metrics(start) if kind in (WHOLE, BY) else ()
+                columns = _columns(self.plan, kind)
+                compared = QueriesCompared(stored[kind], proven[kind], columns, unknown)
                 self.differences.compared += compared.count
                 unequal = [
                     at(column, *values, segment=name)
@@ -243,18 +277,27 @@ class QueriesCompared:
     stored: QueryTable
     proven: QueryTable
     columns: list[str]
+    unknown: Sequence[int] = ()
+    """The indices of metrics that are not compared."""
+
+    @property
+    def _left_out(self) -> list[int]:
+        first, each = len(QUERY_COUNT_COLUMNS), QUERY_METRIC_COLUMNS
+        return [first + each * metric + n for metric in self.unknown for n in range(each)]
 
     @property
     def count(self) -> int:
         """How many integers are compared."""
         rows = len({*self.stored.keys, *self.proven.keys})
-        return rows * (len(self.columns) + 2) + len(self.columns) + 1
+        columns = len(self.columns) - len(self._left_out)
+        return rows * (columns + 2) + columns + 1
 
     def unequal(self) -> Iterator[tuple[str, str, int | None, int | None]]:
         """(what the row is called, column, stored, proven) of each integer that differs."""
         names = _row_names(self.stored.keys, self.proven.keys)
         columns = [*self.columns, "missing at most"]
         one, other = (self._integers(table, names) for table in (self.stored, self.proven))
+        one[:, self._left_out] = other[:, self._left_out] = 0
         keys = list(names)
         for row, column in np.argwhere(one != other).tolist():
             values = int(one[row, column]), int(other[row, column])
@@ -265,8 +308,8 @@ class QueriesCompared:
         for key, name in names.items():
             yield from self._users(name, *(of.get(key, frozenset()) for of in users))
         others = [[*of.other.tolist(), of.bound] for of in (self.stored, self.proven)]
-        for name, *sums in zip([*self.columns, "bound"], *others, strict=True):
-            if sums[0] != sums[1]:
+        for index, (name, *sums) in enumerate(zip([*self.columns, "bound"], *others, strict=True)):
+            if sums[0] != sums[1] and index not in self._left_out:
                 yield _OTHER, name, *sums
 
     def _integers(self, table: QueryTable, names: Mapping[str, str]) -> Integers:

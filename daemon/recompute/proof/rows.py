@@ -1,8 +1,6 @@
 """The rows of clicks or of judgements as they are stored, against those that the log proves. Pure.
 
-A lane says itself by which files it has graded each hour that is kept: by these its log is graded
-again. Where the index lists another file for an hour, the lane has refused that one for good; its
-rows are proven all the same, and the difference is said.
+Judged rows are graded again by the files of the lane itself: see `files`.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -11,7 +9,6 @@ from functools import partial
 from typing import Final
 
 from ...events import timestamp_text
-from ...judgements import Fault, IndexEntry, Judgements, Timeline, start_text
 from ...lane import (
     JUDGED_COUNT_COLUMNS,
     JUDGED_METRIC_COLUMNS,
@@ -27,6 +24,7 @@ from ...plan import Plan
 from ...storage import JUDGED, Head, by_start, unpack_page, whole_or_damaged
 from ..driver import Settled, judged_rows
 from .differences import Difference, Differences, Matching, beside
+from .files import NOTHING_GRADED, Grading
 from .stored import Packed, StoredLane, kept_panes
 
 
@@ -42,8 +40,8 @@ class RowsComparison:
     """Pages of panes that are kept, and of hours."""
     columns: Sequence[str]
     matching: Matching
-    summed: Collection[int]
-    """Groupings of which only the sum over all segments is compared."""
+    summed: Callable[[int], Collection[int]]
+    """Start → groupings of which only the sum over all segments is compared."""
     differences: Differences
     hours_from: int
     """The lane has whole hours from here on."""
@@ -54,6 +52,8 @@ class RowsComparison:
     """(pages, hour if they are of one, start) → rows, as far as the lane had them by then."""
     covered: Callable[[Pages, int], Pages] = lambda pages, start: pages
     """Proven rows of a start, as far as the stored lane had them by then."""
+    unknown: Callable[[int], Sequence[int]] = lambda start: ()
+    """Start → columns that are not compared."""
     hours: int = 0
     panes: int = 0
     _seen: set[int] = field(default_factory=set)
@@ -97,9 +97,11 @@ class RowsComparison:
     def compare(self, at: "partial[Difference]", stored: Pages, proven: Pages, start: int) -> None:
         """Compare rows of one start."""
         proven, names = self.covered(proven, start), self.plan.grouping_names
-        compared = beside(self.matching, stored, proven, len(self.columns))
-        count, unequal = compared.unequal(self.summed)
-        self.differences.compared += compared.stored.size
+        rows = beside(self.matching, stored, proven, len(self.columns))
+        unknown = self.unknown(start)
+        rows.stored[:, unknown] = rows.proven[:, unknown] = 0
+        compared, count, unequal = rows.unequal(self.summed(start))
+        self.differences.compared += compared * (len(self.columns) - len(unknown))
         named = (
             at(
                 self.columns[one.column],
@@ -114,52 +116,10 @@ class RowsComparison:
 
 
 NOT_PROVABLE: Final = "judged rows are not provable: "
-NO_DIRECTORY: Final = "judgements.directory is not set here"
-NOTHING_GRADED: Final = "no batch has been graded yet"
 OTHER_COLUMNS: Final = "the lane has other judged metrics than this configuration"
 AHEAD: Final = (
     "they began in mid-life, and which impressions of wrong clocks came before that is not stored"
 )
-REFUSED: Final = (
-    "the lane graded without {}, in force from {}, which it refused: its judged rows are proven by"
-    " the files that it has, and reading the lane again from the start would give others"
-)
-
-
-@dataclass(frozen=True)
-class Grading:
-    """By which files a lane is graded again."""
-
-    timeline: Timeline = Timeline()
-    judgements: Mapping[IndexEntry, Judgements] = field(default_factory=dict)
-    obstacle: str = ""
-    """Why nothing is; "" where nothing is in the way."""
-    notes: tuple[str, ...] = ()
-
-
-def grading_of(
-    head: Head,
-    index: Collection[IndexEntry],
-    readable: Mapping[IndexEntry, Judgements],
-    faults: Collection[Fault],
-) -> Grading:
-    """The files of a lane's own timeline, as this process has read them."""
-    if head.judged is None or head.judgements is None:
-        return Grading(obstacle=NOTHING_GRADED)
-    history = head.judgements.history
-    missing = [entry for entry in history.entries if entry not in readable]
-    if missing:
-        why = "".join(f" ({fault})" for fault in faults if fault.file.endswith(missing[0].name))
-        text = f"the lane graded by {missing[0].name} of SHA-256 {missing[0].sha256}: put it back"
-        return Grading(obstacle=text + why)
-    first_ms = history.entries[0].start_ms if history.entries else None
-    others = [
-        entry
-        for entry in sorted(set(index).difference(history.entries))
-        if entry.start_ms <= head.judged.latest_ms and (first_ms or 0) <= entry.start_ms
-    ]
-    notes = (REFUSED.format(one.name, start_text(one.start_ms)) for one in others)
-    return Grading(Timeline(history.entries), readable, notes=tuple(notes))
 
 
 def grade_again(lane: Lane, stored: StoredLane, grading: Grading, *, is_whole: bool) -> str:
@@ -176,7 +136,7 @@ def grade_again(lane: Lane, stored: StoredLane, grading: Grading, *, is_whole: b
         elif any(stored.head.counts.get("ahead_events", {}).values()):
             return AHEAD
     judged.since_ms = head.since_ms
-    judged.files.prepare(grading.timeline, grading.judgements)
+    judged.files.prepare(grading.timeline, grading.contents)
     return ""
 
 
@@ -188,10 +148,10 @@ class JudgedComparison:
         stored: StoredLane,
         plan: Plan,
         matching: Matching,
-        summed: Collection[int],
+        summed: Callable[[int], Collection[int]],
         differences: Differences,
     ) -> None:
-        """`summed`: groupings of which only the sum over all segments is compared."""
+        """`summed`: see `RowsComparison`."""
         self.notes: list[str] = []
         self._is_on = False
         self._stored, self._plan, head = stored, plan, stored.head.judged
@@ -222,6 +182,7 @@ class JudgedComparison:
             obstacle = grade_again(lane, self._stored, grading, is_whole=is_whole)
             self._is_on = not obstacle
             self.notes += [f"{NOT_PROVABLE}{obstacle}"] if obstacle else grading.notes
+            self.rows.differences.note(grading.moved, len(grading.moved))
 
     def take(self, settled: Settled) -> None:
         """See `LaneSink`."""

@@ -3,7 +3,7 @@
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 
 import msgspec
 
@@ -11,7 +11,14 @@ from relevanced.daemon.events import Decoder, decoder
 from relevanced.daemon.lane import Lane
 from relevanced.daemon.plan import Plan
 from relevanced.daemon.queries import QueryPlan
-from relevanced.daemon.recompute.proof import Outcome, Proof, StoredLane, query_keys_of, stored_lane
+from relevanced.daemon.recompute.proof import (
+    Classing,
+    Outcome,
+    Proof,
+    StoredLane,
+    query_keys_of,
+    stored_lane,
+)
 from relevanced.daemon.storage import InForce, Layouts, confirm, plan_commit, rebuild
 from tests.fakes import MemoryLane
 from tests.oracle import OracleConfig, Record
@@ -97,6 +104,7 @@ def proven(
     begin: Mapping[str, int] | None = None,
     change: Callable[[Proof], None] = lambda _: None,
     queries: QueryPlan | None = None,
+    classing: Mapping[str, Classing] = MappingProxyType({}),
 ) -> Outcome:
     """The proof of a store from the records of its logs, or from those from `begin` on."""
     at, lost, most_ms = (
@@ -105,7 +113,8 @@ def proven(
         config.max_future_s * 1000,
     )
     plan, decode = with_queries(config, queries)
-    proof = Proof(stored_of(store, config, queries), plan, decode, at, lost, most_ms)
+    stored = stored_of(store, config, queries)
+    proof = Proof(stored, plan, decode, at, lost, most_ms, classing=classing)
     change(proof)
     replay = proof.replay
     while unread := [topic for topic, log in logs.items() if at[topic] < len(log)]:

@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Final
 
 import msgspec
 import numpy as np
@@ -10,9 +11,9 @@ import pytest
 
 from relevanced.daemon.judgements import IndexEntry, QueryClasses, begun
 from relevanced.daemon.lane import Lane
-from relevanced.daemon.recompute.proof import BY_FILES, Proof, as_text, exit_code
 from relevanced.daemon.recompute.log import LostBeginning
-from relevanced.daemon.storage import pack_page, unpack_page
+from relevanced.daemon.recompute.proof import Proof, as_text, classing_of, exit_code
+from relevanced.daemon.storage import head_of, pack_page, unpack_page
 from tests.daemon.recompute.verify.stages import Logs, logs_of, proven, written
 from tests.daemon.test_experiments_equality import CONFIGS, dealt
 from tests.fakes import MemoryLane
@@ -70,27 +71,39 @@ def test_wrong_clocks_are_proven_by_a_whole_log(seed: int) -> None:
     assert found.result == "equal", as_text([found])
 
 
+LATER: Final = IndexEntry(START_MS + 600_000, "later", "2")
+CLASSES: Final = {
+    IndexEntry(0, "first", "1"): QueryClasses({"shoes": "head"}),
+    LATER: QueryClasses({}),
+}
+
+
 def give_classes(lane: Lane) -> None:
-    """Files of classes that a worker has, and nobody else."""
-    later = IndexEntry(START_MS + 600_000, "later", "2")
-    files = {IndexEntry(0, "first", "1"): QueryClasses({"shoes": "head"}), later: QueryClasses({})}
-    lane.class_files["traffic"].prepare(begun([*files]), files)
+    """Files of classes that a worker has."""
+    lane.class_files["traffic"].prepare(begun([*CLASSES]), CLASSES)
 
 
+@pytest.mark.parametrize("is_known", [True, False], ids=["with its files", "without"])
 @pytest.mark.parametrize("seed", range(3))
-def test_classes_by_files_are_proven_as_far_as_the_log_says_them(seed: int) -> None:
+def test_classes_are_proven_by_the_files_that_the_lane_names(seed: int, is_known: bool) -> None:
+    """Without them, the sums over all segments are."""
     rng, groupings = random.Random(seed), (("country",), ("traffic",), ("traffic", "country"))
     config = replace(SMALL_CONFIG, groupings=groupings, derive={"traffic": Dated([])})
+    config = replace(config, history_hours=100)
     records = random_records(rng, topics=1, partitions=1, events=EVENTS, config=config)
     logs = logs_of(searched(records, rng), 1)
     store = written(logs, config, rng, give_files=give_classes)
-    head = b'[2,"head"]'
-    (segment,) = (int(id_) for id_, name in store.names.items() if name == head)
-    found = proven(store, logs, config)
-    assert (found.result, found.notes) == ("equal", (BY_FILES,)), as_text([found])
+    (segment,) = (int(id_) for id_, name in store.names.items() if name == b'[2,"head"]')
+    files = {**CLASSES} if is_known else {LATER: CLASSES[LATER]}
+    given = {"traffic": classing_of("traffic", head_of(store.fields), files, files, ())}
+    found = proven(store, logs, config, classing=given)
+    assert found.result == "equal", as_text([found])
+    note = "which class queries had in traffic is not known (the lane classed queries by first"
+    assert [one.startswith(note) for one in found.notes] == [True] * (not is_known)
     plus_one(store, "rows:120:", segment)
-    [difference] = proven(store, logs, config).first
-    assert (difference.segment, difference.column) == ("(all together)", "impressions")
+    [difference] = proven(store, logs, config, classing=given).first
+    named = ("head" if is_known else "(all together)", "impressions")
+    assert (difference.segment, difference.column) == named
 
 
 def plus_one(store: MemoryLane, prefix: str, segment: int = 0) -> str:
@@ -283,7 +296,7 @@ def test_without_the_margin_the_rest_of_a_log_would_differ() -> None:
 
 def test_without_the_sum_crowded_groupings_would_differ() -> None:
     def each_segment(proof: Proof) -> None:
-        proof.comparison.rows.summed = frozenset()
+        proof.comparison.rows.summed = lambda start: frozenset()
 
     assert "differs" in outcomes_of_cuts(each_segment)
 

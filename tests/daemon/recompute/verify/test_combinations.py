@@ -1,0 +1,30 @@
+"""A healthy lane is equal, whatever it has: no combination is a false alarm."""
+
+import random
+
+import numpy as np
+import pytest
+
+from relevanced.daemon.recompute.proof import Outcome, as_text
+from tests.daemon.recompute.verify.whole_lanes import WholeLane, proof_of, random_parts
+from tests.seeds import seeds
+
+
+def proven(rng: random.Random) -> Outcome:
+    machine = WholeLane(rng, random_parts(rng), rng.choice((1, 2)))
+    machine.run(crashes=True)
+    begin = None
+    if rng.random() < 0.3:
+        begin = {topic: len(log) // 4 for topic, log in machine.logs.items()}
+    return proof_of(machine, begin)
+
+
+@pytest.mark.parametrize("seed", seeds(40))
+def test_any_combination_is_equal(seed: int) -> None:
+    found = proven(random.Random(seed))
+    assert found.result in ("equal", "not provable") and not found.differences, as_text([found])
+
+
+def test_combination_not_seen_before_is_equal(rng: np.random.Generator) -> None:
+    found = proven(random.Random(int(rng.integers(2**63))))
+    assert found.result in ("equal", "not provable") and not found.differences, as_text([found])
