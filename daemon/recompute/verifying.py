@@ -1,7 +1,8 @@
 """What `relevanced verify` does: it reads lanes from Redis, then their logs up to the same offsets.
 
 A lane goes on meanwhile. The read of it takes several calls, in which a page that is written comes
-again: after the last call everything is as of its head. The log is then read up to the offsets in
+again: after the last call everything is as of its head. What only its writer reads is read of the
+same commit, or the lane is read on. The log is then read up to the offsets in
 that head, and no further.
 """
 
@@ -17,7 +18,7 @@ from typing import Any, Final
 from rich.progress import Progress
 
 from ..config import Config, Layout, layout_of, read, under_layout
-from ..errors import Damaged
+from ..errors import Damaged, Lost
 from ..judgements import Library, T, Timeline
 from ..kafka import LaneLogs, kafka_settings
 from ..storage import (
@@ -43,12 +44,14 @@ from .proof import (
     Outcome,
     Proof,
     StoredLane,
+    WriterValues,
     begin_of,
     classing_of,
     grading_of,
     not_provable,
     query_keys_of,
     stored_lane,
+    writer_keys,
 )
 
 SHOW_EVERY_S: Final = 0.25
@@ -128,6 +131,10 @@ def _in_processes(
     return [task.result() for task in tasks]
 
 
+READ_AGAIN: Final = 10
+"""So often a lane is read on to find no commit between its pages and what its writer reads."""
+
+
 async def _verify(config: Config, lane: int, show: Show) -> Outcome:
     """Verify one lane. Raises Unavailable and StartError."""
     name = namespace(config)
@@ -135,12 +142,14 @@ async def _verify(config: Config, lane: int, show: Show) -> Outcome:
         async with connected(config) as client:
             # Asked first: a lane that begins meanwhile has a head by the time it is noted.
             begun = await Namespace(client, config.redis.namespace, name).begun()
-            delta = await LaneStore(client, name).read(lane, "", None, 1)
+            delta, writer = await _read(LaneStore(client, name), lane)
             queries = await _queries_of(QueryStore(client, name), lane, delta)
         if delta is None:
             return _without_head(lane, lane in begun)
         config = _under_its_layout(config, delta.pages)
-        stored = stored_lane(lane, delta.head, delta.names, delta.pages, config.plan, queries)
+        read = delta.names, delta.pages, config.plan
+        queries |= {} if writer is None else writer.blobs
+        stored = stored_lane(lane, delta.head, *read, queries, writer)
     except Damaged as error:
         return not_provable(lane, str(error))
     if passed_over := stored.head.counts.get("rejected", {}).get("stalls"):
@@ -150,6 +159,30 @@ async def _verify(config: Config, lane: int, show: Show) -> Outcome:
         return await _proven(config, stored, show)
     except (LogChanged, Damaged, OverflowError) as error:
         return not_provable(lane, str(error))
+
+
+async def _read(store: LaneStore, lane: int) -> tuple[LaneDelta | None, WriterValues | None]:
+    """The whole lane as readers follow it, and what its writer reads of the same commit; None where
+    a commit came between each time."""
+    delta = await store.read(lane, "", None, 1)
+    for _ in range(READ_AGAIN):
+        if delta is None or not delta.head.sequence:
+            break
+        try:
+            names, blobs = await store.load(lane, delta.head, lambda head, _: writer_keys(head))
+            wanted = writer_keys(delta.head)
+            return delta, WriterValues(names, {key: blobs[key] for key in wanted})
+        except Lost:
+            head, known = delta.head, len(delta.names) + 1
+            more = await store.read(lane, head.token, head.sequence, known)
+            delta = more if more is None or more.whole else _joined(delta, more)
+    return delta, None
+
+
+def _joined(before: LaneDelta, more: LaneDelta) -> LaneDelta:
+    """A whole lane with what has changed of it since."""
+    names, pages = [*before.names, *more.names], {**before.pages, **more.pages}
+    return LaneDelta(more.head, True, names, pages)
 
 
 async def _queries_of(

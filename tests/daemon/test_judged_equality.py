@@ -71,6 +71,9 @@ def random_files(rng: random.Random, first_ms: int, items: Sequence[str]) -> Fil
 class JudgedMachine(Machine):
     """A lane that grades by files."""
 
+    layout = ""
+    """What else differs between its layouts."""
+
     def __init__(
         self,
         rng: random.Random,
@@ -95,7 +98,7 @@ class JudgedMachine(Machine):
         self.claims += 1
         start = msgspec.json.encode({topic: 0 for topic in self.logs})
         head = self.store.claim(f"token-{self.claims}", start)
-        digest = f"judged {self.plan.judged is not None}, missing {self.plan.missing}"
+        digest = f"judged {self.plan.judged is not None}, missing {self.plan.missing}{self.layout}"
         self.plans[digest] = self.plan
         layouts = Layouts(InForce(self.plan, 0, digest), lambda stored: self.plans[stored.digest])
         blobs = self.store.load(head, keys_of)

@@ -1,18 +1,22 @@
 """Stored lanes against what their logs prove: the sink of `verify`, and what it says."""
 
 from . import queries
+from .differences import LeftOut
 from .files import NO_DIRECTORY, Classing, Files, Grading, classing_of, grading_of
 from .lanes import Proof
-from .outcomes import Outcome, as_json, as_text, exit_code, not_provable
+from .open_state import MOVED
+from .outcomes import NEVER_COMPARED, Outcome, as_json, as_text, exit_code, not_provable
 from .rows import AHEAD, NOT_PROVABLE
 from .stored import (
     NOT_COUNTED,
     StoredLane,
+    WriterValues,
     begin_of,
     names_of,
     query_keys_of,
     stored_lane,
     watermark_of,
+    writer_keys,
 )
 
 __all__ = (
@@ -26,7 +30,10 @@ __all__ = (
     "Files",
     "Grading",
     "grading_of",
+    "LeftOut",
+    "MOVED",
     "names_of",
+    "NEVER_COMPARED",
     "NO_DIRECTORY",
     "NOT_COUNTED",
     "NOT_PROVABLE",
@@ -38,4 +45,6 @@ __all__ = (
     "stored_lane",
     "StoredLane",
     "watermark_of",
+    "writer_keys",
+    "WriterValues",
 )

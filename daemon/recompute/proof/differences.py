@@ -13,7 +13,8 @@ import numpy as np
 
 from relevanced.metrics import Hashes, Integers
 
-from ...experiments import Arm, Spec, Tallies, day_name
+from ...events import timestamp_text
+from ...experiments import Arm, Spec, Tallies
 from ...lane import PAGE_ROWS, Pages, take
 from ...plan import ALL, COUNT_COLUMNS, METRIC_COLUMNS, WEIGHT_COLUMNS, Plan
 
@@ -30,7 +31,9 @@ def integers_of(name: str, tallies: Tallies, spec: Spec) -> dict[str, int]:
         found |= _of_arm(f"{name}, {variant}", arm, columns)
     for day_ms, arms in tallies.ends.items():
         for variant, arm in arms.items():
-            found |= _of_arm(f"{name} at the end of {day_name(day_ms)}, {variant}", arm, columns)
+            found |= _of_arm(
+                f"{name} at the end of {timestamp_text(day_ms)}, {variant}", arm, columns
+            )
     return found
 
 
@@ -91,8 +94,9 @@ class Difference(msgspec.Struct, frozen=True):
     """One integer that is stored and another one that the log proves. None: there is none."""
 
     what: str
-    """`pane`, `hour`, `judged pane`, `judged hour`, `totals`, `watermark`, `count` or
-    `experiment`."""
+    """`pane`, `hour`, `judged pane`, `judged hour`, `totals`, `watermark`, `count`, `experiment`,
+    `queries`, `examples`, `open impressions`, `waiting feedback`, `admitted`, `file`, or what the
+    head of the lane says."""
     column: str
     """The column of a row, such as `RR@10 sum`; of anything else, what is counted."""
     stored: int | None
@@ -119,6 +123,13 @@ def _text(value: int | None) -> str:
     return "none" if value is None else str(value)
 
 
+class LeftOut(msgspec.Struct, frozen=True):
+    """What is stored and not compared."""
+
+    what: str
+    reason: str
+
+
 @dataclass
 class Differences:
     """Those of one lane."""
@@ -128,6 +139,7 @@ class Differences:
     """At most MOST_NAMED."""
     compared: int = 0
     """Integers that were compared."""
+    left_out: list[LeftOut] = field(default_factory=list)
 
     def note(self, found: Iterable[Difference], count: int) -> None:
         """Note so many differences. No more of `found` are taken than there is room for."""
@@ -141,6 +153,16 @@ class Differences:
         names = sorted(stored.keys() | proven.keys())
         pairs = [(name, stored.get(name, 0), proven.get(name, 0)) for name in names]
         unequal = [Difference(what, name, s, p) for name, s, p in pairs if s != p]
+        self.compared += len(pairs)
+        self.note(unequal, len(unequal))
+
+    def compare_values(
+        self, what: str, stored: Mapping[str, int | None], proven: Mapping[str, int | None]
+    ) -> None:
+        """Compare instants and the like by name; one that is missing is None."""
+        names = sorted(stored.keys() | proven.keys())
+        pairs = [(name, stored.get(name), proven.get(name)) for name in names]
+        unequal = [Difference(what, *pair) for pair in pairs if pair[1] != pair[2]]
         self.compared += len(pairs)
         self.note(unequal, len(unequal))
 

@@ -17,14 +17,15 @@ from ..driver import Settled
 from ..log import LogReplay, LostBeginning
 from .differences import Difference, Differences, Matching, columns_of, integers_of, users_apart
 from .files import NO_DIRECTORY, Classes, Classing, Files, Grading
-from .outcomes import MAY_HAVE_GONE, NOTHING_PROVEN, Outcome
+from .open_state import OpenComparison
+from .outcomes import MAY_HAVE_GONE, NEVER_COMPARED, NOTHING_PROVEN, Outcome
 from .queries import QueryComparison
 from .rows import JudgedComparison, RowsComparison
 from .stored import StoredLane
 
-BY_OPERATION: Final = ("gap_records", "replaced_logs", "judged_late")
-"""Families of counts that say what happened to a worker, or follow from files of judgements: they
-do not follow from the log alone."""
+BY_OPERATION: Final = ("gap_records", "replaced_logs")
+"""Families of counts that say what happened to a worker: they do not follow from the log."""
+JUDGED_LATE: Final = "judged_late"
 OVERFLOW: Final = "experiment_overflow"
 SEGMENT_OVERFLOW: Final = "segment_overflow"
 ROWS_ONLY: Final = (
@@ -36,9 +37,11 @@ RECONFIGURED: Final = (
     " was not admitted, cannot be proven"
 )
 FROM_CLASSES: Final = "follows from classes that are not known, so it is not compared"
+OTHERWISE: Final = "experiment {}: was counted under another configuration of it"
 CHANGED: Final = (
     "the lane went to another layout: metrics, groupings and windows are compared from where each"
-    " of them begins, and not in the totals"
+    " of them begins, and not in the totals; of a grouping with more values than are admitted only"
+    " the sum over its segments is, and what was not admitted is not"
 )
 
 
@@ -61,8 +64,9 @@ class LaneComparison:
         overflow = self.stored.head.counts.get(SEGMENT_OVERFLOW, {})
         names = self._plan.grouping_names
         crowded = {index for index, name in enumerate(names) if overflow.get(name)}
-        # Which values were admitted before the first record that is left is not known.
-        always = frozenset(() if self.is_whole else crowded)
+        # Which values were admitted before the first record that is left is not known, and under
+        # another layout they were others.
+        always = frozenset(() if self.is_whole and self.stored.coverage.is_whole else crowded)
         # Which values were admitted may follow from classes of earlier impressions.
         by_classes = crowded & self.classes.groupings
 
@@ -70,6 +74,7 @@ class LaneComparison:
             found = always if self.classes.are_known(start) else always | self.classes.groupings
             return found if self.classes.are_known() else found | by_classes
 
+        self.open = OpenComparison(self.stored, summed, self.classes, self.differences)
         self.queries = QueryComparison(
             self.stored, self._plan, summed, self.classes, self.differences
         )
@@ -120,7 +125,11 @@ class LaneComparison:
         self.judged.finish(settled)
         self.notes += self.judged.notes
         if settled.first_ms is not None:
-            self._watermarks()
+            pair = self.stored.head.watermarks, self.proven.watermarks
+            self.differences.compare_values("watermark", *pair)
+        self.open.finish(settled, is_whole=self.is_whole, is_reconfigured=self._is_reconfigured)
+        self.notes += self.open.notes
+        self._begins()
         if not self.is_whole:
             self.notes.append(ROWS_ONLY)
             return
@@ -129,27 +138,54 @@ class LaneComparison:
         self.rows.compare(at, stored, self.proven.totals.pages, ALWAYS)
         self._experiments()
 
-    def _watermarks(self) -> None:
-        stored, proven = self.stored.head.watermarks, self.proven.watermarks
-        for topic in sorted(stored.keys() | proven.keys()):
-            pair = stored.get(topic), proven.get(topic)
-            self.differences.compared += 1
-            if pair[0] != pair[1]:
-                self.differences.note([Difference("watermark", topic, *pair)], 1)
+    @property
+    def _is_reconfigured(self) -> bool:
+        known = self.stored.head.state.experiments
+        return any(entry.since_ms is not None for entry in known)
+
+    def _begins(self) -> None:
+        """A lane that never went to another layout has everything from its beginning; of several
+        topics it may have gone to one before it had a watermark."""
+        layouts, head = self.stored.layouts, self.stored.head
+        if layouts is None or len(layouts.layouts) > 1 or len(head.offsets) > 1:
+            return
+        if layouts.last.hours_from is not None:
+            return
+        since, queries, judged = layouts.since, head.queries, head.judged
+        begins: dict[str, int | None] = {**since.columns, **since.groupings, "hours": since.hours}
+        begins |= {f"window of {length} ms": at_ms for length, at_ms in since.windows.items()}
+        begins |= {"slot of the first delay": head.state.timed_from or None}
+        if queries is not None:
+            begins |= {"queries": queries.since_ms, "missing": queries.missing_since_ms}
+        if judged is not None:
+            begins |= {"judged rows": judged.since_ms or None}
+            begins |= {"slot of the first judged list": judged.from_slot or None}
+        self.differences.compare_values("begins", begins, {})
 
     def _experiments(self) -> None:
         """Compare experiments and counts: what was not admitted of the former is among them."""
-        tracking, known = self._plan.tracking, self.stored.head.state.experiments
-        reconfigured = any(entry.since_ms is not None for entry in known)
+        tracking, reconfigured = self._plan.tracking, self._is_reconfigured
         if reconfigured:
             self.notes.append(RECONFIGURED)
+        left_out = {*BY_OPERATION, *([OVERFLOW] if reconfigured else [])}
+        left_out |= set() if self.judged.is_whole else {JUDGED_LATE}
+        left_out |= set() if self.stored.coverage.is_whole else {SEGMENT_OVERFLOW}
         for family in COUNT_FAMILIES:
-            if family not in BY_OPERATION and not (reconfigured and family == OVERFLOW):
+            if family not in left_out:
                 stored = self._prefixed(family, self.stored.head.counts.get(family, {}))
                 proven = self._prefixed(family, self.proven.counts[family])
                 self.differences.compare("count", stored, proven)
         if tracking is None:
             return
+        digests = tracking.digests()
+        for entry in self.stored.head.state.experiments:
+            if entry.digest != digests.get(entry.name, entry.digest):
+                self.notes.append(OTHERWISE.format(entry.name or "all undeclared ones"))
+            tallies = self.stored.experiments.get(entry.name)
+            same = {f"{entry.name}, digests that are the same": 1}
+            if tallies is not None:
+                found = same if tallies.digest == entry.digest else {}
+                self.differences.compare("experiment", found, same)
         proven_by_name = self.proven.experiments.by_name
         for name in sorted(self.stored.experiments.keys() | proven_by_name.keys()):
             spec = tracking.spec(name)
@@ -169,7 +205,7 @@ class LaneComparison:
         stored = self.stored.experiments.get(name)
         proven = self.proven.experiments.by_name.get(name)
         if spec is None or (stored is not None and stored.digest != digest):
-            self.notes.append(f"experiment {name}: was counted under another configuration of it")
+            self.notes.append(OTHERWISE.format(name))
             return
         strata = () if spec.stratify_by is None else spec.stratify_by.split(",")
         if self.classes.decide(spec.metrics, spec.unit, *strata):
@@ -200,6 +236,7 @@ def outcome_of(found: LaneComparison, records: int, first_ms: int | None, missin
         integers=differences.compared,
         differences=differences.count,
         first=tuple(differences.first),
+        left_out=(*differences.left_out, *NEVER_COMPARED),
         notes=(*found.notes, *(() if found.is_whole else (MAY_HAVE_GONE,))),
     )
 

@@ -5,7 +5,7 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from .differences import Difference
+from .differences import Difference, LeftOut
 
 Result: TypeAlias = Literal["equal", "differs", "not provable", "not begun"]
 NOTHING_PROVEN: Final = "no pane that is kept begins after what the log no longer proves"
@@ -13,6 +13,36 @@ MAY_HAVE_GONE: Final = (
     "this takes for granted that no record that is gone has a later timestamp than the first that"
     " is left, as it is with message.timestamp.type=LogAppendTime"
 )
+
+NEVER_COMPARED: Final = tuple(
+    LeftOut(*pair)
+    for pair in (
+        (
+            "token, sequence, idle and stall marks, sequences of keys",
+            "they say when and by whom something was written",
+        ),
+        (
+            "counts of gaps and of logs that were replaced",
+            "they say what happened to the logs",
+        ),
+        (
+            "numbers of blocks, of open impressions and of waiting feedback",
+            "they follow the order in which topics were read and the size of batches; that no block"
+            " is dropped before what it contains is checked",
+        ),
+        (
+            "generation, digest and text of layouts, and since when they hold after a change",
+            "they follow the configurations; the columns and rows that they come to are compared",
+        ),
+        (
+            "since when a changed experiment counts",
+            "it follows the configurations; it is counted again from there",
+        ),
+        ("files that were refused", "whether they were listed too late is not in the log"),
+        ("hours that backfill filled", "they are beside the lanes, and follow from files or from another reading of the log"),
+    )
+)
+"""Of every lane."""
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -37,7 +67,9 @@ class Outcome(msgspec.Struct, frozen=True):
     first: tuple[Difference, ...] = ()
     """The first of them."""
     notes: tuple[str, ...] = ()
-    """What could not be compared."""
+    """What could not be compared of this lane."""
+    left_out: tuple[LeftOut, ...] = ()
+    """What is stored and not compared: hours of this lane, and what never is."""
 
     @property
     def is_sound(self) -> bool:
@@ -61,7 +93,9 @@ def as_text(outcomes: Sequence[Outcome]) -> str:
     sound = sum(outcome.is_sound for outcome in outcomes)
     integers = sum(outcome.integers for outcome in outcomes)
     total = f"{sound} of {len(outcomes)} lanes are proven, {integers:,} integers compared"
-    return "\n".join([*lines, total])
+    compared = any(outcome.integers for outcome in outcomes)
+    never = [f"  {one.what}: {one.reason}" for one in NEVER_COMPARED if compared]
+    return "\n".join([*lines, *(["not compared, in any lane:"] if never else []), *never, total])
 
 
 def _lines(outcome: Outcome) -> list[str]:
@@ -81,6 +115,8 @@ def _lines(outcome: Outcome) -> list[str]:
     lines += [f"  {difference.text()}" for difference in outcome.first]
     if outcome.differences > len(outcome.first):
         lines.append(f"  and {outcome.differences - len(outcome.first):,} more")
+    hours = [one for one in outcome.left_out if one not in NEVER_COMPARED]
+    lines += [f"  {one.what} are not compared: {one.reason}" for one in hours]
     return lines + [f"  {note}" for note in outcome.notes]
 
 

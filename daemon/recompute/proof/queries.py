@@ -29,13 +29,14 @@ from ...lane import (
     queries_kept_from,
 )
 from ...plan import Plan
-from ...queries import ENOUGH, UNICODE_VERSION, QueryTable, Users, secret_fingerprint
+from ...queries import ENOUGH, UNICODE_VERSION, Examples, QueryTable, Users, secret_fingerprint
 from ...storage import (
     QueryHead,
     StoredHour,
     put_part,
     queries_hour_key,
     row_pages,
+    rows_of,
     unpacked_hour,
     whole_or_damaged,
 )
@@ -43,6 +44,7 @@ from ...views import NEVER
 from ..driver import Settled
 from .differences import Difference, Differences
 from .files import Classes
+from .rows import left_out_hours
 from .stored import StoredLane
 
 OFF: Final = "the lane has tables of queries, and this configuration keeps none: not compared"
@@ -124,10 +126,50 @@ class QueryComparison:
         for start in sorted(self._head.hours.keys() - self._seen):
             if self._is_proven(start, first_ms):
                 self._hour(start, new_tables(self.plan))
+        self._left_out(first_ms)
+        self._last_hour(lane, first_ms)
         hour_ms = self._head.hour_ms if self._head.parts else lane.queries.hour_ms
         if hour_ms is not None and self._is_proven(hour_ms, first_ms):
             is_same = hour_ms == lane.queries.hour_ms
-            self._open_hour(hour_ms, lane.queries.tables if is_same else new_tables(self.plan))
+            tables = lane.queries.tables if is_same else new_tables(self.plan)
+            self._open_hour(hour_ms, tables, lane.queries.examples.by_key if is_same else {})
+
+    def _left_out(self, first_ms: int | None) -> None:
+        before, queries = self.stored.head.state.settled_before, self.plan.queries
+        if before is None or queries is None:
+            return
+        kept_from = queries_kept_from(before, queries, self.plan.hour_ms)
+        sets = {
+            "hours of queries": (self._head.hours, self._head.lost),
+            "hours of examples": (self._head.examples, self._head.lost_examples),
+        }
+        for what, (stored, lost) in sets.items():
+            kept = [start for start in {*stored, *lost} if start >= kept_from]
+            self.differences.left_out += left_out_hours(
+                what, kept, self.plan, first_ms, lost, self._since
+            )
+
+    def _last_hour(self, lane: Lane, first_ms: int | None) -> None:
+        """Compare what the head says of the last hour that is over."""
+        queries, head = lane.queries, self._head
+        if queries is None or queries.closed_ms is None:
+            return
+        if self._is_proven(queries.closed_ms, first_ms):
+            names = ("start in ms", "impressions that are not listed", "impressions")
+            stored = dict(zip(names, (head.closed_ms, *head.last_counts), strict=True))
+            proven = dict(zip(names, (queries.closed_ms, *queries.last_counts), strict=True))
+            self.differences.compare_values("last hour of queries", stored, proven)
+
+    def _min_users(self, what: str, start: int, stored: int) -> None:
+        """Compare under how many users the queries of an hour were counted."""
+        if self.plan.queries is not None:
+            name = f"least users, {timestamp_text(start)}"
+            pair = {name: stored}, {name: self.plan.queries.min_users}
+            self.differences.compare(what, *pair)
+
+    def _bytes(self, key: str, said: int, data: bytes) -> None:
+        """Compare the size of a value with what the head says of it."""
+        self.differences.compare("bytes", {key: said}, {key: len(data)})
 
     def _missing_since(self, lane: Lane) -> int | None:
         """Since when the table of items without a judgement is compared; None where the files of
@@ -163,22 +205,43 @@ class QueryComparison:
             data = self.stored.queries.get(queries_hour_key(start))
             if data is None:
                 return  # dropped since the head was read
+            self._bytes(queries_hour_key(start), self._head.hours[start], data)
             with whole_or_damaged(f"lane {self.stored.lane}"):
-                put_part(tables, unpacked_hour(data))
+                put_part(tables, hour := unpacked_hour(data))
+            self._shape(start, hour, is_whole=True)
         self.hours += 1
         self._tables(start, tables, proven)
 
-    def _open_hour(self, start: int, proven: Tables) -> None:
-        tables = new_tables(self.plan)
-        for key in self._head.part_keys:
+    def _open_hour(self, start: int, proven: Tables, proven_examples: ExamplesByKey) -> None:
+        tables, examples, rows = new_tables(self.plan), dict[str, Examples](), 0
+        for number, key in enumerate(self._head.part_keys):
             data = self.stored.queries.get(key)
             if data is None:
                 self.notes.append(MOVED)
                 return
             with whole_or_damaged(f"lane {self.stored.lane}"):
-                tables = _with(tables, unpacked_hour(data), self.plan)
+                part = unpacked_hour(data)
+                tables = _with(tables, part, self.plan)
+                examples |= row_pages.by_key_of(part.examples)
+                rows += sum(len(rows_of(t).keys) for t in part.tables.values()) if number else 0
+            self._shape(start, part, is_whole=not number)
         self.hours += 1
+        self.differences.compare(
+            "queries", {"rows of parts": self._head.part_rows}, {"rows of parts": rows}
+        )
         self._tables(start, tables, proven)
+        if start not in self._head.lost_examples:
+            self._examples_of(start, examples, proven_examples)
+
+    def _shape(self, start: int, hour: StoredHour, *, is_whole: bool) -> None:
+        """Compare what an hour or a part of it says of its rows."""
+        self._min_users("queries", start, hour.min_users)
+        columns = self.plan.column_ids
+        same = sum(a == b for a, b in zip(hour.columns, columns, strict=False))
+        at = timestamp_text(start)
+        stored = {f"columns, {at}": same, f"whole parts, {at}": int(hour.is_whole)}
+        proven = {f"columns, {at}": len(columns), f"whole parts, {at}": int(is_whole)}
+        self.differences.compare("queries", stored, proven)
 
     def _examples(self, start: int, proven: ExamplesByKey) -> None:
         """Compare the examples of an hour that is over: how many of each query are the same."""
@@ -186,14 +249,20 @@ class QueryComparison:
         data = self.stored.queries.get(key) if start in self._head.examples else None
         if start in self._head.lost_examples or not self._keeps_examples(start):
             return
-        if 0 in self.classes.metrics(start):
-            return  # by the first metric examples are chosen
         if start in self._head.examples and data is None:
             return  # dropped since the head was read
         stored: ExamplesByKey = {}
         if data is not None:
+            self._bytes(key, self._head.examples[start], data)
             with whole_or_damaged(f"lane {self.stored.lane}"):
-                stored = row_pages.by_key_of(row_pages.unpacked_hour(data).examples)
+                hour = row_pages.unpacked_hour(data)
+                stored = row_pages.by_key_of(hour.examples)
+            self._min_users("examples", start, hour.min_users)
+        self._examples_of(start, stored, proven)
+
+    def _examples_of(self, start: int, stored: ExamplesByKey, proven: ExamplesByKey) -> None:
+        if 0 in self.classes.metrics(start):
+            return  # by the first metric examples are chosen
         names = _row_names(stored, proven)
         stored, proven = (self._as_known(by_key, start) for by_key in (stored, proven))
         pairs = [(names[key], stored.get(key, ()), proven.get(key, ())) for key in names]

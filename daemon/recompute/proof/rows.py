@@ -3,7 +3,7 @@
 Judged rows are graded again by the files of the lane itself: see `files`.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -23,9 +23,42 @@ from ...panes import PaneKey
 from ...plan import Plan
 from ...storage import JUDGED, Head, by_start, unpack_page, whole_or_damaged
 from ..driver import Settled, judged_rows
-from .differences import Difference, Differences, Matching, beside
+from .differences import Difference, Differences, LeftOut, Matching, beside
 from .files import NOTHING_GRADED, Grading
 from .stored import Packed, StoredLane, kept_panes
+
+LOST: Final = "the store has lost a part of them"
+LOG_GONE: Final = "the log no longer has their records"
+NOT_YET: Final = "of a layout that the lane had before, or in the middle of a change"
+
+
+def left_out_hours(
+    what: str,
+    stored: Collection[int],
+    plan: Plan,
+    first_ms: int | None,
+    lost: Collection[int],
+    since_ms: int,
+) -> Iterator[LeftOut]:
+    """Those of stored hours that are not compared, by their starts, and why."""
+    by_reason: dict[str, list[int]] = {}
+    for start in sorted(stored):
+        if start in lost:
+            by_reason.setdefault(LOST, []).append(start)
+        elif first_ms is None or start < first_ms:
+            by_reason.setdefault(LOG_GONE, []).append(start)
+        elif start < since_ms:
+            by_reason.setdefault(NOT_YET, []).append(start)
+    for reason, starts in by_reason.items():
+        yield LeftOut(f"{what} {_spans(starts, plan.hour_ms)}", reason)
+
+
+def _spans(starts: Sequence[int], hour_ms: int) -> str:
+    """Starts, ascending, as spans of hours that follow one another."""
+    firsts = [at for at in starts if at - hour_ms not in starts]
+    lasts = [at for at in starts if at + hour_ms not in starts]
+    pairs = [tuple(map(timestamp_text, pair)) for pair in zip(firsts, lasts, strict=True)]
+    return ", ".join(one if one == other else f"{one} to {other}" for one, other in pairs)
 
 
 @dataclass
@@ -71,6 +104,10 @@ class RowsComparison:
             self._hour(start, of.pages, first_ms)
         for start in sorted(stored_hours.keys() - self._seen):
             self._hour(start, {}, first_ms)
+        kept = {start for start in {*stored_hours, *self.lost_hours} if self._is_kept(start)}
+        self.differences.left_out += left_out_hours(
+            f"{self.measure}hours", kept, self.plan, first_ms, self.lost_hours, self.hours_from
+        )
         empty, windows = PagedRows(len(self.columns)), self.plan.timing.windows
         for key in sorted(stored_panes.keys() | rows.panes.keys()):
             window, start = key
@@ -82,14 +119,16 @@ class RowsComparison:
 
     def _hour(self, start: int, proven: Pages, first_ms: int | None) -> None:
         self._seen.add(start)
-        before = self.head.state.settled_before
-        is_kept = before is not None and start >= kept_from(before, self.plan)
-        if start in self.lost_hours or not is_kept or first_ms is None:
+        if start in self.lost_hours or not self._is_kept(start) or first_ms is None:
             return
         if start >= max(first_ms, self.hours_from):
             self.hours += 1
             stored = self.unpacked(self.stored[1].get(start, {}), start, start)
             self.compare(self._at("hour", start=timestamp_text(start)), stored, proven, start)
+
+    def _is_kept(self, start: int) -> bool:
+        before = self.head.state.settled_before
+        return before is not None and start >= kept_from(before, self.plan)
 
     def _at(self, kind: str, start: str, window: str | None = None) -> "partial[Difference]":
         return partial(Difference, f"{self.measure}{kind}", start=start, window=window)
@@ -175,6 +214,12 @@ class JudgedComparison:
             lost_hours=() if head is None else head.lost_hours,
             unpacked=lambda pages, hour, start: self._unpacked(pages),
         )
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it grades all that the stored lane has graded."""
+        head = self._stored.head.judged
+        return self._is_on and head is not None and not head.since_ms and not head.from_slot
 
     def begin(self, lane: Lane, grading: Grading, *, is_whole: bool) -> None:
         """Let the lane that is to be compared grade as the stored one did, where that is known."""

@@ -10,11 +10,14 @@ from ...lane import BEFORE, PAGE_ROWS, Pages, Rows, row_sets
 from ...panes import PaneKey
 from ...plan import ALL, Plan
 from ...storage import (
+    ADMITTED_KEY,
     CLICKS,
     EXPERIMENTS_PREFIX,
     JUDGED,
+    LAYOUTS_KEY,
     Head,
     LaneLayouts,
+    block_key,
     by_start,
     experiments as stored_experiments,
     layouts_of,
@@ -28,6 +31,14 @@ from ...views import Coverage
 NOT_COUNTED: Final = -1
 Packed = Mapping[int, bytes]
 """Page → its rows, as they are stored."""
+
+
+@dataclass(frozen=True)
+class WriterValues:
+    """What only the writer of a lane reads, as of its head."""
+
+    names: Mapping[str, bytes]
+    blobs: Mapping[str, bytes | None]
 
 
 @dataclass(frozen=True)
@@ -52,6 +63,8 @@ class StoredLane:
     """Key → value of what the head lists of tables of queries; None where it was gone by then."""
     judged: Mapping[str, bytes] = field(default_factory=dict)
     """Key → page of judged rows."""
+    writer: WriterValues | None = None
+    """None where the lane went on while it was read."""
 
     @cached_property
     def coverage(self) -> Coverage:
@@ -62,9 +75,9 @@ class StoredLane:
         """The rows of pages of an hour, or of a pane, as far as the lane had them by then. Raises
         Damaged."""
         layout = None if self.layouts is None else self.layouts.last
-        if self.layouts is not None and hour is not None:
-            layout = self.layouts.of_hour(hour)
         with whole_or_damaged(f"lane {self.lane}"):
+            if self.layouts is not None and hour is not None:
+                layout = self.layouts.of_hour(hour)
             rows = {page: unpack_page(data) for page, data in pages.items()}
             if layout is not None:
                 rows = {page: translated(of, layout, self.plan) for page, of in rows.items()}
@@ -113,6 +126,7 @@ def stored_lane(
     pages: Mapping[str, bytes],
     plan: Plan,
     queries: Mapping[str, bytes | None] | None = None,
+    writer: WriterValues | None = None,
 ) -> StoredLane:
     """Return the lane of a whole read: its head, the names of its segments but for the whole, and
     its pages by key.
@@ -142,6 +156,7 @@ def stored_lane(
         experiments,
         queries=queries or {},
         judged={key: data for key, data in pages.items() if JUDGED.own(key)},
+        writer=writer,
     )
 
 
@@ -151,6 +166,13 @@ def query_keys_of(head: Head) -> list[str]:
     if queries is None:
         return []
     return [*queries.part_keys, *queries.hour_keys, *queries.example_keys]
+
+
+def writer_keys(head: Head) -> list[str]:
+    """The keys of what only the writer of a lane reads."""
+    blocks = [block_key(entry.number) for entry in head.state.blocks]
+    parts = [] if head.queries is None else head.queries.part_keys
+    return [*blocks, *parts, LAYOUTS_KEY, ADMITTED_KEY]
 
 
 def _named(

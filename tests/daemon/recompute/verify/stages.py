@@ -7,6 +7,7 @@ from types import MappingProxyType, SimpleNamespace
 
 import msgspec
 
+from relevanced.daemon.errors import Damaged
 from relevanced.daemon.events import Decoder, decoder
 from relevanced.daemon.lane import Lane
 from relevanced.daemon.plan import Plan
@@ -16,10 +17,12 @@ from relevanced.daemon.recompute.proof import (
     Outcome,
     Proof,
     StoredLane,
+    WriterValues,
     query_keys_of,
     stored_lane,
+    writer_keys,
 )
-from relevanced.daemon.storage import InForce, Layouts, confirm, plan_commit, rebuild
+from relevanced.daemon.storage import InForce, Layouts, confirm, head_of, plan_commit, rebuild
 from tests.fakes import MemoryLane
 from tests.oracle import OracleConfig, Record
 from tests.replica import decoder_of, plan_of
@@ -83,18 +86,20 @@ def with_queries(config: OracleConfig, queries: QueryPlan | None) -> tuple[Plan,
     return replace(plan_of(config), queries=queries), decode
 
 
-def stored_of(
-    store: MemoryLane, config: OracleConfig, queries: QueryPlan | None = None
-) -> StoredLane:
-    """What a reader of the store is given."""
-    head = store.claim("t", b"")
+def stored_of(store: MemoryLane, plan: Plan, *, writer: bool = True) -> StoredLane:
+    """What a reader of the store is given, with what its writer reads or without."""
+    head = head_of(store.fields)
+    if not store.is_counted():
+        raise Damaged("keys or names are missing")
     names = [
         msgspec.json.decode(store.names[str(n)], type=tuple[int, str])
         for n in range(1, len(store.names) + 1)
     ]
     pages = {key: store.blobs[key] for key, sequence in store.listed.items() if sequence}
     values = {key: store.blobs.get(key) for key in query_keys_of(head)}
-    return stored_lane(0, head, names, pages, with_queries(config, queries)[0], values)
+    blobs = {key: store.blobs.get(key) for key in writer_keys(head)}
+    given = WriterValues(store.names, blobs) if writer else None
+    return stored_lane(0, head, names, pages, plan, values, given)
 
 
 def proven(
@@ -105,6 +110,7 @@ def proven(
     change: Callable[[Proof], None] = lambda _: None,
     queries: QueryPlan | None = None,
     classing: Mapping[str, Classing] = MappingProxyType({}),
+    writer: bool = True,
 ) -> Outcome:
     """The proof of a store from the records of its logs, or from those from `begin` on."""
     at, lost, most_ms = (
@@ -113,7 +119,7 @@ def proven(
         config.max_future_s * 1000,
     )
     plan, decode = with_queries(config, queries)
-    stored = stored_of(store, config, queries)
+    stored = stored_of(store, plan, writer=writer)
     proof = Proof(stored, plan, decode, at, lost, most_ms, classing=classing)
     change(proof)
     replay = proof.replay

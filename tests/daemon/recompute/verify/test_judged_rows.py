@@ -4,7 +4,6 @@ import random
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-import msgspec
 import numpy as np
 import pytest
 
@@ -18,11 +17,9 @@ from relevanced.daemon.recompute.proof import (
     Proof,
     as_text,
     grading_of,
-    query_keys_of,
-    stored_lane,
 )
 from relevanced.daemon.storage import pack_page, unpack_page
-from tests.daemon.recompute.verify.stages import as_log_record
+from tests.daemon.recompute.verify.stages import as_log_record, stored_of
 from tests.daemon.test_equality import logs_of
 from tests.daemon.test_judged_equality import Files, JudgedMachine, TwoWorkers, random_files
 from tests.daemon.test_queries_equality import CONFIG, with_queries
@@ -65,15 +62,8 @@ def proven(
     begin: Mapping[str, int] | None = None,
 ) -> Outcome:
     """The proof of a lane by these files, from all of its log or from what begins there."""
-    store = machine.store
-    head = store.claim("verify", b"")
-    names = [
-        msgspec.json.decode(store.names[str(n)], type=tuple[int, str])
-        for n in range(1, len(store.names) + 1)
-    ]
-    pages = {key: store.blobs[key] for key, sequence in store.listed.items() if sequence}
-    queries = {key: store.blobs.get(key) for key in query_keys_of(head)}
-    stored = stored_lane(0, head, names, pages, machine.plan, queries)
+    stored = stored_of(machine.store, machine.plan)
+    head = stored.head
     grading: Grading = grading_of(head, index, readable, ())
     at = dict(begin or dict.fromkeys(machine.logs, 0))
     most_ms = machine.decode.limits.max_future_ms

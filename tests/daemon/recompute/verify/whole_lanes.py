@@ -5,8 +5,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-import msgspec
-
 from relevanced.daemon.judgements import IndexEntry, QueryClasses, begun, file_name
 from relevanced.daemon.queries import QueryPlan
 from relevanced.daemon.recompute.proof import (
@@ -14,17 +12,14 @@ from relevanced.daemon.recompute.proof import (
     Grading,
     Outcome,
     Proof,
-    StoredLane,
     classing_of,
     grading_of,
-    query_keys_of,
-    stored_lane,
 )
-from relevanced.daemon.storage import ClaimedLane, Head, blob_keys, head_of
-from tests.daemon.recompute.verify.stages import as_log_record
+from relevanced.daemon.storage import ClaimedLane, Head, blob_keys
+from tests.daemon.recompute.verify.stages import as_log_record, stored_of
 from tests.daemon.test_equality import logs_of
 from tests.daemon.test_experiments_equality import dealt
-from tests.daemon.test_judged_equality import JudgedMachine, random_files
+from tests.daemon.test_judged_equality import PLAN, JudgedMachine, random_files
 from tests.daemon.test_queries_equality import CONFIG, with_queries
 from tests.oracle import OracleConfig, Record
 from tests.oracle_queries import Dated
@@ -47,6 +42,11 @@ class Parts:
     propensities: str = ""
     """The attribute of surfaces; "": none."""
     most_values: int = 100
+
+    def keeps(self, grouping: tuple[str, ...]) -> bool:
+        """Whether tables of queries or an experiment need a grouping."""
+        by = "" if self.queries is None else self.queries.by
+        return self.experiments or ",".join(grouping) == by
 
     @property
     def config(self) -> OracleConfig:
@@ -100,9 +100,17 @@ def random_classes(rng: random.Random, times: Sequence[int]) -> ClassFiles:
 class WholeLane(JudgedMachine):
     """A lane of these parts, over its log."""
 
-    def __init__(self, rng: random.Random, parts: Parts, topics: int, events: int = 500) -> None:
+    def __init__(
+        self,
+        rng: random.Random,
+        parts: Parts,
+        topics: int,
+        events: int = 500,
+        span_s: int = 1_800,
+    ) -> None:
         config = parts.config
-        records = random_records(rng, topics=topics, partitions=1, events=events, config=config)
+        shape = {"topics": topics, "partitions": 1, "events": events, "span_s": span_s}
+        records = random_records(rng, config=config, **shape)
         records = dealt(records, rng) if parts.experiments else records
         records = with_queries(records, rng, texts=8)
         times = sorted(one.timestamp_ms for one in records if one.timestamp_ms is not None)
@@ -122,34 +130,40 @@ class WholeLane(JudgedMachine):
             files.prepare(files.timeline or begun([*self.classes]), self.classes)
         return claimed
 
-    def run(self, crashes: bool) -> "WholeLane":
-        while not self.done():
+    def relay_to(self, parts: Parts) -> None:
+        """Go to the layout of these parts, of which the groupings and the metrics may be fewer."""
+        config = parts.config
+        names, fewer = self.plan.metrics, self.rng.random() < 0.5 and self.plan.tracking is None
+        kept = [one for one in config.groupings if self.rng.random() < 0.7 or parts.keeps(one)]
+        self.plan = replace(
+            self.plan,
+            groupings=tuple(kept),
+            metrics=names[1:] if fewer else names,
+            queries=parts.queries,
+            judged=PLAN if parts.judged else None,
+            missing=parts.missing,
+        )
+        self.layout += "'"
+        self.relay()
+
+    def run(self, crashes: bool, unread: int = 0) -> "WholeLane":
+        """Read the log, but for so many records of each topic at least."""
+        while any(
+            self.claimed.lane.offsets[topic] < len(log) - unread for topic, log in self.logs.items()
+        ):
             if self.claimed.lane.query_keys is not None and self.rng.random() < 0.1:
                 self.claimed.lane.forget_unused_queries()
             self.step(crashes)
         return self
 
 
-def stored_of(machine: WholeLane) -> StoredLane:
-    """What a reader of its store is given."""
-    store = machine.store
-    head = head_of(store.fields)
-    names = [
-        msgspec.json.decode(store.names[str(n)], type=tuple[int, str])
-        for n in range(1, len(store.names) + 1)
-    ]
-    pages = {key: store.blobs[key] for key, sequence in store.listed.items() if sequence}
-    values = {key: store.blobs.get(key) for key in query_keys_of(head)}
-    return stored_lane(0, head, names, pages, machine.plan, values)
-
-
 def proof_of(
     machine: WholeLane,
     begin: Mapping[str, int] | None = None,
-    change: Callable[[Proof], None] = lambda _: None,
+    writer: bool = True,
 ) -> Outcome:
     """The proof of a lane by its log, or by what begins there, and by all of its files."""
-    stored = stored_of(machine)
+    stored = stored_of(machine.store, machine.plan, writer=writer)
     head, files = stored.head, machine.files or {}
     grading: Grading = grading_of(head, files, files, ())
     classing: dict[str, Classing] = {
@@ -161,7 +175,6 @@ def proof_of(
     proof = Proof(
         stored, machine.plan, machine.decode, offsets, begin is not None, most_ms, grading, classing
     )
-    change(proof)
     replay = proof.replay
     while unread := [topic for topic in at if at[topic] < head.offsets[topic]]:
         topic = replay.next_topic(unread)
