@@ -39,16 +39,18 @@ def verify_command(
     """Prove the numbers in Redis from the records in Kafka.
 
     Reads each lane as it is stored at one commit, then its records from the lane's first offset to
-    those of this commit, and compares every integer: rows of panes and hours, judged rows, totals,
-    counts of events and outcomes, experiments, watermarks. The workers go on meanwhile; nothing is
-    written, neither to Redis nor to Kafka, and no consumer group is joined.
+    those of this commit, and compares rows of panes and hours, judged rows, totals, counts of
+    events and outcomes, experiments, watermarks, tables and examples of queries, open impressions,
+    waiting feedback and admitted values. What is left out is listed with the reason. The workers go
+    on meanwhile; nothing is written, neither to Redis nor to Kafka, and no consumer group is
+    joined.
 
     Where Kafka has deleted the first records of a lane, panes and hours are compared from the
     instant on from which the rest proves them.
 
-    Exits with 0 where all lanes are equal, 1 where one differs or cannot be proven, and 2 for a
-    wrong configuration. A lane takes the time of reading its records again, the memory of one lane
-    of a worker, and that of its rows as they are stored.
+    Exits with 0 where all that was compared is equal, 1 where a lane differs or cannot be proven,
+    and 2 for a wrong configuration. A lane takes the time of reading its records again, the memory
+    of one lane of a worker, and that of what is stored of it.
     """
     from ..recompute import verifying as door
     from ..recompute.proof import as_json, as_text, exit_code

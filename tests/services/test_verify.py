@@ -116,6 +116,8 @@ async def test_living_lanes_are_proven_and_a_changed_integer_is_named(stage: Sta
         await stage.wait_for(NAME, read + 1)  # the worker has gone on
         assert all(lane["hours"] and lane["panes"] and lane["integers"] > 1000 for lane in found)
         assert all(lane["query_hours"] for lane in found)
+        assert not any(lane["notes"] for lane in found), "no commit came between the reads"
+        assert all(one["reason"] for lane in found for one in lane["left_out"])
     assert worker.terminate(signal.SIGKILL)
     await stage.wait_for(NAME, EVENTS)
     stage.daemon(NAME)

@@ -193,9 +193,11 @@ class LaneComparison:
                 self._experiment(name, spec.digest)
 
     def _prefixed(self, family: str, counts: Mapping[str, int]) -> dict[str, int]:
-        left_out = set[str]()
+        left_out, names, layouts = set[str](), self._plan.grouping_names, self.stored.layouts
+        if family == SEGMENT_OVERFLOW and layouts is not None:  # of groupings of before
+            left_out = {*layouts.grouping_names}.difference(names)
         if family == SEGMENT_OVERFLOW and not self.classes.are_known():
-            left_out = {self._plan.grouping_names[index] for index in self.classes.groupings}
+            left_out |= {names[index] for index in self.classes.groupings}
         kept = (pair for pair in counts.items() if pair[0] not in left_out)
         return {f"{family} {label}": count for label, count in kept}
 

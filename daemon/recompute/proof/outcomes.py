@@ -39,7 +39,10 @@ NEVER_COMPARED: Final = tuple(
             "it follows the configurations; it is counted again from there",
         ),
         ("files that were refused", "whether they were listed too late is not in the log"),
-        ("hours that backfill filled", "they are beside the lanes, and follow from files or from another reading of the log"),
+        (
+            "hours that backfill filled",
+            "they are beside the lanes, and follow from files or another reading of the log",
+        ),
     )
 )
 """Of every lane."""
