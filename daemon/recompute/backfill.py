@@ -133,6 +133,8 @@ class Filled:
     """What earlier runs filled."""
     gained: Mapping[int, Cells] | None = None
     """Start of an hour → what nothing else has of it."""
+    lacking: int | None = None
+    """How many hours of `missing` the lanes lack something of; None: all."""
 
     @property
     def is_filled(self) -> bool:
@@ -145,9 +147,10 @@ def lines(filled: Filled) -> Iterator[str]:
     if not filled.missing:
         yield "Nothing is missing: the lanes, or earlier runs, have every column of every hour."
         return
-    yield f"Some or all columns are missing: {_span(filled.missing)}."
+    yield f"Some or all columns are missing: {_span(filled.missing, filled.lacking)}."
     if filled.gained:
-        yield f"Filled from {filled.source}: {_span(range_of(filled.gained, filled.plan.hour_ms))}."
+        gained = range_of(filled.gained, filled.plan.hour_ms)
+        yield f"Filled from {filled.source}: {_span(gained, len(filled.gained))}."
         yield from (f"  {line}" for line in _columns(filled.plan, filled.gained))
         if filled.plan.judged is not None:
             yield NOT_JUDGED
@@ -172,8 +175,10 @@ def range_of(starts: Mapping[int, Cells], hour_ms: int) -> range:
     return range(min(starts), max(starts) + hour_ms, hour_ms)
 
 
-def _span(hours: range) -> str:
+def _span(hours: range, among: int | None = None) -> str:
+    """`among`: how many of these hours it is about; None: all."""
     count = f"{len(hours)} hour{'s' * (len(hours) > 1)}"
+    count = count if among in (None, len(hours)) else f"{among} of {count}"
     return f"{timestamp_text(hours.start)} to {timestamp_text(hours.stop)} ({count})"
 
 
@@ -333,7 +338,8 @@ class Backfill:
             await self._past.discard(staging.id)
             raise
         earlier = [past.filling for past in sources.past]
-        return Filled(self._plan, missing, source.words, staging.filled, earlier, gained)
+        lacking = sum(not sources.known(start).all() for start in missing)
+        return Filled(self._plan, missing, source.words, staging.filled, earlier, gained, lacking)
 
     def _filling(self, generation: Generation, staging: Staging, source: HoursSource) -> Filling:
         in_force = InForce(self._plan, generation.number, generation.digest, generation.text)
