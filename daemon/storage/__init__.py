@@ -2,7 +2,7 @@
 of a metric belongs here.
 """
 
-from . import experiments, head, row_pages
+from . import blocks, experiments, head, row_pages
 from .blocks import MERGED_ENTRIES, Block, combined, encode, merged, replay
 from .commit import ClaimedLane, Commit, confirm, plan_commit
 from .experiments import blobs_of
@@ -128,6 +128,7 @@ __all__ = (
     "Block",
     "block_key",
     "BlockEntry",
+    "blocks",
     "by_key_of",
     "by_start",
     "call_of",
