@@ -100,7 +100,7 @@ def slow_part(tree: Node) -> str | None:
 
 def compared(tree: Node) -> Iterator[Node]:
     """Each path whose value an expression compares with a literal."""
-    for node in _nodes(tree):
+    for node, _ in _nodes(tree):
         if node["type"] == "comparator" and node["children"][1]["type"] == "literal":
             if is_path(node["children"][0]):
                 yield node["children"][0]
@@ -108,7 +108,7 @@ def compared(tree: Node) -> Iterator[Node]:
 
 def is_path(tree: Node) -> bool:
     """Whether an expression is the name of a field, or several after one another."""
-    return all(node["type"] in ("field", "subexpression") for node in _nodes(tree))
+    return all(node["type"] in ("field", "subexpression") for node, _ in _nodes(tree))
 
 
 def path_text(path: Node) -> str:

@@ -54,7 +54,7 @@ from ..exporter import (
     shares,
 )
 from ..lane import Lane
-from ..panes import HOUR_MS, pane_start
+from ..panes import HOUR_MS, days_before, pane_start
 from ..views import TRAFFIC_COLUMNS, Selection
 from .buckets import BucketsOverTime, JudgedHours
 from .driver import judged_rows
@@ -205,7 +205,7 @@ class _Bins:
         of_fine = None if usual is None else usual[hour_of]
         self.fine = self._timeline(found.starts, found.rows, bucket_ms, of_fine)
         self._hours = self._timeline(self._coarse_starts, self._coarse, self._coarse_ms, usual)
-        self._usual_calls = UsualCalls(found.plan, change_settings)
+        self._usual_calls = UsualCalls(found.plan)
 
     def _timeline(
         self, starts: Integers, rows: Floats, length_ms: int, usual: Floats | None
@@ -222,7 +222,7 @@ class _Bins:
 
     def _usual(self) -> Floats | None:
         """(hours, series): the mean over the same hour of earlier weeks; None where none is."""
-        hours = self._coarse_starts
+        hours, zone = self._coarse_starts, self._change_settings.time_zone
         if hours[-1] - hours[0] < WEEK * HOUR_MS:
             return None
         means = self._timeline(hours, self._coarse, HOUR_MS, None).means
@@ -230,7 +230,10 @@ class _Bins:
         table, found = np.concatenate([means, nothing]), np.full(means.shape, np.nan)
         for at, hour in enumerate(hours.tolist()):
             left_out = self._outages(hour)
-            weeks = [hour - week * WEEK * HOUR_MS for week in range(1, WEEKS + 1)]
+            weeks = [
+                pane_start(hour - days_before(hour, 7 * week, zone), HOUR_MS)
+                for week in range(1, WEEKS + 1)
+            ]
             known = table[[self._hour_at.get(w, -1) for w in weeks if w not in left_out] or [-1]]
             count = (~np.isnan(known)).sum(axis=0)
             np.divide(np.nansum(known, axis=0), count, out=found[at], where=count > 0)
@@ -277,7 +280,10 @@ class _Bins:
             end_ms,
             comparisons,
             self._found.selection.segments,
-            used(self._change_settings.design_effect, None),
+            replace(
+                self._change_settings,
+                design_effect=used(self._change_settings.design_effect, None),
+            ),
         )
         if found is None or not found[1].any():
             return None
@@ -290,7 +296,8 @@ class _Bins:
             from_ms = end_ms - hours * HOUR_MS
             if from_ms < self.fine.starts[0]:
                 continue
-            unit, periods = earlier(from_ms, end_ms, covered, self._outages(hour))
+            left_out, zone = self._outages(hour), self._change_settings.time_zone
+            unit, periods = earlier(from_ms, end_ms, covered, left_out, zone)
             if periods:
                 sums = {by: self._weighted(weights) for by, weights in periods.items()}
                 recent = self._sum(from_ms, end_ms)
