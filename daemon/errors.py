@@ -27,6 +27,11 @@ class StartError(Exception):
     """The process cannot start as configured; the text states what to change."""
 
 
+class OtherRedis(Exception):
+    """The consumer group belongs to another Redis than that of this process: leave it, and join
+    only once that has changed."""
+
+
 class RegistryUnavailable(Unavailable):
     """No address of the schema registry gives an answer. The text says which and how (`registry
     https://sr:8081 does not answer`)."""

@@ -70,6 +70,7 @@ FOREIGN_FLAGS: Final = frozenset(
     ("--file", "--tag", "--values", "--install", "--now")
     + ("--series-weeks", "--trials", "--require-hashes", "--no-deps", "--requirement")
     + ("--add", "--allow-principal", "--operation", "--group", "--resource-pattern-type")
+    + ("--describe", "--members")
     + ("--alter", "--entity-type", "--entity-name", "--add-config")
     + ("--appendonly", "--daemonize")
 )

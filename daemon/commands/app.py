@@ -55,6 +55,7 @@ from ..worker import (
     memory,
 )
 from .following import Following, HistoryCheck, RedisAnswer, Working, waiting_text
+from .joining import Joining
 from .process_limits import raise_bound_of_open_files, turn_off_core_dumps
 from .worker_conditions import RankWatch, unreadable_topics, warn_of_records, worker_conditions
 
@@ -78,6 +79,7 @@ class Service:
         self.namespace = Namespace(
             self.redis, config.redis.namespace, namespace(config), config.kafka.topics
         )
+        self.joining = Joining(config, self.namespace, self.telemetry.kafka_fault)
         self.store = LaneStore(self.redis, self.namespace.name)
         self.markers = MarkerLog(self.redis, self.namespace.name)
         self.http.queries = QueryStore(self.redis, self.namespace.name)
@@ -128,13 +130,21 @@ class Service:
         if self.role == "exporter":
             return []
         if self.worker is None or self.ownership is None:
+            refusal = self.joining.refusal
             waiting_for = waiting_text(self.obstacle(), self.redis_answer.missing)
-            return [Condition("started", False, waiting_for)]
+            waiting = Condition("started", False, refusal or waiting_for)
+            return [waiting, Condition("group", not refusal, refusal)]
         brokers = self.config.kafka.bootstrap_servers
         missing = self.history.missing
         ranks = self.ranks.text
         conditions = worker_conditions(self.worker, self.ownership, missing, brokers, ranks)
         return [*conditions, Condition("layout", True, self.following.says)]
+
+    def leave(self) -> None:
+        """Work on no lane any more."""
+        self.lanes = lambda: None
+        self.worker = self.ownership = None
+        self.telemetry.owned_lanes.set(0)
 
     def unreadable(self) -> tuple[tuple[str, ...], str]:
         """(topics without one event, though records were read, what to say of them)."""

@@ -210,19 +210,6 @@ class RedisAnswer:
             log.warning("waiting for Redis", reason=reason)
         self.missing = reason
 
-    async def watch(self, ask: Callable[[], Awaitable[object]], stop: asyncio.Event) -> None:
-        """Ask until it answers or the process is to stop."""
-        while True:
-            try:
-                await ask()
-            except Unavailable as error:
-                self.note(str(error))
-            else:
-                self.missing = ""
-                return
-            if await stopped_within(stop, ASK_EVERY_S):
-                return
-
     async def proposed(self, propose: Callable[[], Awaitable[None]], stop: asyncio.Event) -> bool:
         """Propose the layout; returns whether Redis answered before the process is to stop. Raises
         StartError."""
@@ -230,6 +217,7 @@ class RedisAnswer:
         while not stop.is_set():
             try:
                 await propose()
+                self.missing = ""
                 return True
             except Unavailable as error:
                 failures += 1

@@ -108,6 +108,49 @@ async def _permit(config: Config, lane: int) -> None:
         await LaneRegister(client, namespace(config)).permit_to_begin_anew(lane)
 
 
+@click.command("take-group")
+@options.config_option("The configuration that the workers run with.")
+@click.option("--dry-run", is_flag=True, help="Print to which Redis it belongs, and take nothing.")
+def take_group_command(config_file: str | None, dry_run: bool) -> None:
+    """Let the consumer group belong to the Redis of this configuration.
+
+    For a Redis that has taken the place of another one, which is lost or not used any more: its
+    workers stay out of the group meanwhile, and join within seconds. What this Redis has of the
+    lanes stays, and they read on from the offsets stored there; lanes that it does not have begin
+    at kafka.start. The offsets of the group stay as they are. Refused while the group has members.
+    """
+    config = read(config_file, os.environ)
+    try:
+        before, now = asyncio.run(_take_group(config, dry_run))
+    except (Unavailable, StartError, ValueError) as error:
+        raise click.ClickException(str(error)) from error
+    click.echo(f"the group belonged to: {before or 'no Redis that is known'}")
+    click.echo("nothing taken (--dry-run)" if dry_run else f"it belongs to: {now}")
+
+
+async def _take_group(config: Config, dry_run: bool) -> tuple[str, str]:
+    """(the note of the group before, its note now)."""
+    from ..kafka import group_state, kafka_settings, take_group
+    from ..storage import Namespace
+    from .joining import Joining
+
+    settings = kafka_settings(config)
+    group = await group_state(settings)
+    if group.members and not dry_run:
+        raise Unavailable(
+            f"consumer group {settings.group_id} has {group.members} members, which work with"
+            f" {group.note or 'a Redis that is not known'}: stop them first"
+        )
+    async with connected(config) as client:
+        named = Namespace(client, config.redis.namespace, namespace(config))
+        joining = Joining(config, named, lambda _: None)
+        if dry_run:
+            return group.note, (await joining.own()).note
+        note = await joining.make_note()
+    await take_group(settings, note)
+    return group.note, note
+
+
 @click.group("lane")
 def lane_command() -> None:
     """Let lanes that have stopped continue, at an operator's decision."""
@@ -115,3 +158,4 @@ def lane_command() -> None:
 
 lane_command.add_command(accept_new_log_command)
 lane_command.add_command(begin_anew_command)
+lane_command.add_command(take_group_command)

@@ -1,13 +1,14 @@
 """`relevanced run`: a worker on Kafka, an exporter, or both."""
 
 import asyncio
-from collections.abc import Awaitable
+from dataclasses import dataclass
+from functools import partial
 
 import structlog
 
 from ..backoff import finished_before_stop
 from ..config import Config
-from ..errors import StartError
+from ..errors import OtherRedis, StartError
 from ..http import Role
 from ..kafka import KafkaProducer, KafkaSettings, KafkaSource, kafka_settings
 from ..recompute.clients import faults_of_files
@@ -43,53 +44,78 @@ async def _run(config: Config, role: Role) -> int:
 
 
 async def work_on_kafka(service: Service) -> None:
-    """Join the group and move the lanes forward until the process is to stop."""
+    """Join the group and move the lanes forward until the process is to stop; out of a group that
+    belongs to another Redis, wait until it does not."""
     settings = kafka_settings(service.config)
-    source = KafkaSource(settings, service.telemetry.kafka_fault, service.telemetry.topics_found)
-    service.obstacle = lambda: source.obstacle or "its topics are looked up"
+    telemetry = service.telemetry
+    while not service.stop.is_set():
+        source = KafkaSource(settings, telemetry.kafka_fault, telemetry.topics_found)
+        service.obstacle = partial(_obstacle, source)
+        try:
+            if (ready := await _ready(service, settings, source)) is not None:
+                await _work(service, settings, source, ready)
+        except OtherRedis as error:
+            service.joining.refuse(error)
+        finally:
+            service.leave()
+            await source.stop()
+
+
+def _obstacle(source: KafkaSource) -> str | None:
+    return source.obstacle or (None if source.partition_count else "its topics are looked up")
+
+
+@dataclass(frozen=True)
+class _Ready:
+    """What is known once every server has answered."""
+
+    beginning: Beginning
+    note: str
+    """What this process says to the group."""
+
+
+async def _ready(service: Service, settings: KafkaSettings, source: KafkaSource) -> _Ready | None:
+    """Wait until Kafka, the layout in force and Redis have answered, and the group is one of this
+    Redis; None where the process is to stop before."""
     answer, stop = service.redis_answer, service.stop
     proposing = asyncio.create_task(answer.proposed(service.following.propose, stop))
-    watching = asyncio.create_task(answer.watch(service.namespace.stored_selection, stop))
     try:
-        # A worker that cannot work under the layout in force ends before it joins the group; but
-        # where Redis does not answer, Kafka is asked meanwhile.
+        # A worker that cannot work under the layout in force ends at once; but where Redis does not
+        # answer, Kafka is asked meanwhile.
         await asyncio.wait({proposing}, timeout=ASK_EVERY_S)
         if proposing.done() and not proposing.result():
-            return
-        if not await finished_before_stop(source.start(), stop):
-            return
-        watching.cancel()
-        service.obstacle = lambda: None
-        await _work(service, settings, source, proposing)
+            return None
+        if not await finished_before_stop(source.look_up(), stop) or not await proposing:
+            return None
     finally:
-        watching.cancel()
         proposing.cancel()
+    lanes = await answer.registered(service.namespace, source.partition_count, stop)
+    if lanes is None or (note := await service.joining.allowed(settings, stop)) is None:
+        return None
+    return _Ready(Beginning(service.config.start, lanes), note)
 
 
 async def _work(
-    service: Service, settings: KafkaSettings, source: KafkaSource, proposing: Awaitable[bool]
+    service: Service, settings: KafkaSettings, source: KafkaSource, ready: _Ready
 ) -> None:
-    """Move the lanes of a source that has joined its group, once the layout in force is known, then
-    leave the group."""
-    config = service.config
-    letters = producer = None
+    """Join the group, move the lanes forward, and leave."""
+    config, stop = service.config, service.stop
+    letters = producer = keeping = None
     try:
-        if not await proposing:
-            return
         if config.events.dead_letter_topic is not None:
             producer = KafkaProducer(settings)
-            if not await finished_before_stop(producer.start(), service.stop):
+            if not await finished_before_stop(producer.start(), stop):
                 return
             letters = DeadLetterTopic(producer, config.events.dead_letter_topic)
-        initial_lanes = await service.redis_answer.registered(
-            service.namespace, source.partition_count, service.stop
-        )
-        if initial_lanes is not None:
-            service.lanes = lambda: source.partition_count
-            beginning = Beginning(config.start, initial_lanes)
-            service.history.begin(source.first_times, source.partition_count)
-            await _until_stopped(service, source, beginning, letters)
+        if not await finished_before_stop(source.join(ready.note), stop):
+            return
+        keeping = asyncio.create_task(service.joining.keep(source, settings, ready.note))
+        service.lanes = lambda: source.partition_count
+        service.history.begin(source.first_times, source.partition_count)
+        await _until_stopped(service, source, ready.beginning, letters)
     finally:
+        if keeping is not None:
+            keeping.cancel()
         await service.history.stop()
         await source.stop()
         if producer is not None:
@@ -101,6 +127,9 @@ async def _until_stopped(
 ) -> None:
     """Run a worker under each layout that comes into force."""
     while not service.stop.is_set():
-        await service.make_worker(source, beginning, letters, service.following.now).run()
-        if service.ownership is not None and not service.stop.is_set():
-            await service.ownership.close_all()
+        worker = service.make_worker(source, beginning, letters, service.following.now)
+        try:
+            await worker.run()
+        finally:
+            if service.ownership is not None and not service.stop.is_set():
+                await service.ownership.close_all()

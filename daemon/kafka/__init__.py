@@ -15,6 +15,14 @@ from .client import (
     topic_retention,
 )
 from .codecs import LIBRARIES, CorruptBlock, PythonSnappy, Snappy, TooLarge
+from .group_redis import (
+    GroupState,
+    OneRedisAssignor,
+    belong_together,
+    group_state,
+    other_redis,
+    take_group,
+)
 from .lane_log import LaneLog, LaneLogs, LogSpan
 from .partitions import (
     NO_TIMESTAMP,
@@ -48,6 +56,7 @@ __all__ = (
     "AbortedLog",
     "aiokafka_patches",
     "AssignedLanes",
+    "belong_together",
     "changed_logs",
     "client_arguments",
     "codecs",
@@ -58,6 +67,8 @@ __all__ = (
     "fault_of",
     "FetchById",
     "FirstTimes",
+    "group_state",
+    "GroupState",
     "install_codecs",
     "is_at_end",
     "is_stuck",
@@ -74,6 +85,8 @@ __all__ = (
     "member",
     "NO_TIMESTAMP",
     "not_yet_taken",
+    "OneRedisAssignor",
+    "other_redis",
     "PARTITIONERS",
     "PartitionFaults",
     "PythonSnappy",
@@ -87,6 +100,7 @@ __all__ = (
     "sampled_records",
     "Snappy",
     "split_lanes",
+    "take_group",
     "TooLarge",
     "UnansweredFetches",
 )

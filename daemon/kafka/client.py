@@ -5,6 +5,8 @@ Every client (consumer, producer, the ones that ask for topics) is made from the
 """
 
 import asyncio
+import os
+import socket
 import ssl
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -244,7 +246,7 @@ def kafka_settings(config: Config) -> KafkaSettings:
         bootstrap_servers=",".join(kafka.bootstrap_servers),
         topics=kafka.topics,
         group_id=consumer_group(config),
-        client_id=kafka.client_id,
+        client_id=f"{kafka.client_id}-{socket.gethostname()}-{os.getpid()}",
         security_protocol=kafka.security_protocol,
         sasl_mechanism=kafka.sasl_mechanism or "PLAIN",
         sasl_username=kafka.sasl_username,

@@ -13,12 +13,12 @@ from typing import Any, Final
 
 import structlog
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener
-from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.errors import KafkaError
 
 from ..telemetry import ADVICE, NoteFault, ignore_fault
 from . import aiokafka_patches
 from .client import KafkaSettings, consumer_arguments, stop_client
+from .group_redis import UNKNOWN, OneRedisAssignor
 from .partitions import AssignedLanes
 from .topic_ids import Fence, fetch_by_id
 from .topic_partition import TopicPartition
@@ -40,6 +40,7 @@ class GroupMember:
     ) -> None:
         """`fence`: what is fetched by topic id, see `topic_ids`."""
         self.consumer: Any = None
+        self.assignor = OneRedisAssignor(UNKNOWN)
         self.rebalancing_since_s: float | None = time.monotonic()
         """Since when there is no assignment, or the present one is being revoked; else None."""
         self._settings = settings
@@ -57,10 +58,11 @@ class GroupMember:
         """Whether lanes may neither be opened nor read."""
         return self.rebalancing_since_s is not None
 
-    async def join(self) -> None:
-        """Connect, waiting for the cluster, and ask to join the group; the assignment comes while
-        polling.
+    async def join(self, note: str) -> None:
+        """Connect, waiting for the cluster, and ask to join the group as one of the Redis of this
+        note; the assignment comes while polling.
         """
+        self.assignor = OneRedisAssignor(note)
         consumer = await self._connected()
         self.rebalancing_since_s = time.monotonic()
         self.consumer = consumer
@@ -146,7 +148,7 @@ class GroupMember:
                 **consumer_arguments(self._settings),
                 # One assignor: with several, aiokafka joins several times. Range: it assigns equal
                 # partition numbers of all topics to one member.
-                partition_assignment_strategy=(RangePartitionAssignor,),
+                partition_assignment_strategy=(self.assignor,),
             )
             started = False
             try:
@@ -200,6 +202,8 @@ class GroupOffsets:
     """
 
     def __init__(self, lanes: AssignedLanes) -> None:
+        self.redis = UNKNOWN
+        """What is committed with each offset: to which Redis it belongs."""
         self._lanes = lanes
         self._generation = lanes.generation
         self._pending: dict[TopicPartition, int] = {}
@@ -275,7 +279,7 @@ class GroupOffsets:
                 offsets = _known_offsets(assigned, self._durable) or await _committed(
                     consumer, assigned[0]
                 )
-                await consumer.commit(offsets)
+                await consumer.commit(self._noted(offsets))
         except (KafkaError, TimeoutError) as error:
             logger.info("membership not confirmed", error=str(error) or "no answer in time")
             return False
@@ -286,6 +290,11 @@ class GroupOffsets:
         offsets = _known_offsets(self._lanes.assigned, self._pending)
         self._pending.clear()
         return offsets
+
+    def _noted(
+        self, offsets: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, tuple[int, str]]:
+        return {place: (offset, self.redis) for place, offset in offsets.items()}
 
     def _forget_former_assignment(self) -> None:
         """After a rebalance others may have committed more than this process knows of."""
@@ -300,7 +309,7 @@ class GroupOffsets:
     ) -> None:
         try:
             async with asyncio.timeout(patience_s):
-                await consumer.commit(dict(offsets))
+                await consumer.commit(self._noted(offsets))
             self._failed = False
         except (KafkaError, TimeoutError) as error:
             # Nothing depends on it: logged once, so that an empty lag tool has an explanation.

@@ -24,12 +24,13 @@ from typing import Any, Final
 import structlog
 
 from ..config import Start
-from ..errors import Unavailable
+from ..errors import OtherRedis, Unavailable
 from ..storage import NO_MARKS, LogMarks
 from ..telemetry import ADVICE, NoteFault, ignore_fault
 from ..worker import Batch, LaneLost, PartitionStatus
 from . import aiokafka_patches
 from .client import KafkaSettings
+from .group_redis import UNKNOWN, other_redis
 from .member import GroupMember, GroupOffsets
 from .partitions import AssignedLanes, caught_up, is_stuck, partition_count, partition_status
 from .reader import Reader
@@ -72,14 +73,25 @@ class KafkaSource:
         self._fetching: asyncio.Task[None] | None = None
         self._joined = False
         self._count_at_start = 0
+        self._refused: OtherRedis | None = None
 
     async def start(self) -> None:
-        """Join the group once the cluster and all topics are there; logs what it waits for. Raises
+        """Look the topics up, and join the group. Raises StartError."""
+        await self.look_up()
+        await self.join()
+
+    async def look_up(self) -> None:
+        """Return once the cluster and all topics are there; logs what it waits for. Raises
         StartError where the topics do not fit together or the settings cannot work."""
         counts = await self._diagnosis.wait_for_topics()
         require_equal_counts(counts)
         self._count_at_start = max(counts.values())
-        await self._member.join()
+
+    async def join(self, note: str = UNKNOWN) -> None:
+        """Join the group, after `look_up`. `note`: to which Redis this process belongs (see
+        `group_redis`)."""
+        self._group.redis = note
+        await self._member.join(note)
         self._reader.note_answer()
         self._joined = True
 
@@ -103,7 +115,9 @@ class KafkaSource:
 
         Must be called again and again, with or without lanes: the group drops a member that does
         not. An outage gives empty batches and a line in the log, no error; an error that is raised
-        is one that this process cannot mend."""
+        is one that this process cannot mend. Raises OtherRedis where the group is one of another
+        Redis: leave it."""
+        self._require_own_group()
         # A fetch in progress is waited for, never cancelled: aiokafka would count this member as
         # busy for ever, and a rebalance can hold it longer than a caller wants to wait.
         self._reader.resume_watch()
@@ -248,6 +262,16 @@ class KafkaSource:
     async def _fetch(self, max_records: int, timeout_ms: int, lanes: Collection[int]) -> None:
         await self._reader.fetch(self._consumer(), max_records, timeout_ms, lanes)
 
+    def refuse(self, error: OtherRedis) -> None:
+        """Let the next `poll` raise this: the Redis of this process is another one now."""
+        self._refused = error
+
+    def _require_own_group(self) -> None:
+        if self._refused is None and (met := self._member.assignor.met):
+            self._refused = other_redis(self._settings.group_id, met, self._group.redis)
+        if self._refused is not None:
+            raise self._refused
+
     def _watch(self, lanes: Collection[int]) -> None:
         """Look for what aiokafka does not report, and connect anew where it waits for ever."""
         if not self._joined:
@@ -283,7 +307,7 @@ class KafkaSource:
             await asyncio.wait({hung})
         await self._member.leave()
         await self._diagnosis.wait_for_topics()
-        await self._member.join()
+        await self._member.join(self._group.redis)
         self._reader.note_answer()
         self._joined = True
 

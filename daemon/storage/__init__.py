@@ -81,7 +81,7 @@ from .queries import (
     writes_of,
 )
 from .redis import client, lane_store
-from .redis.client import IN_URL, Client, answered, close, connect, lane_keys
+from .redis.client import IN_URL, Client, address_of, answered, close, connect, lane_keys
 from .redis.lane_store import (
     CLAIM,
     COMMIT,
@@ -120,6 +120,7 @@ from .schema import SCHEMA_VERSION, consumer_group, namespace, namespace_hash
 __all__ = (
     "AcceptedLog",
     "AcceptedLogs",
+    "address_of",
     "ADMITTED_KEY",
     "Answer",
     "answered",

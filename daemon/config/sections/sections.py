@@ -62,7 +62,9 @@ class KafkaSection:
     group_id: str = setting(
         "relevanced", _NAME, "Consumer group; the hash of what the join depends on is appended."
     )
-    client_id: str = setting("relevanced", text(), "Name of this client in the broker's logs.")
+    client_id: str = setting(
+        "relevanced", text(), "Client id; the host and the process id are appended."
+    )
     start: Start | None = setting(
         None,
         optional(log_start()),

@@ -6,6 +6,7 @@ The keys of all lanes of a namespace, found by a scan of all keys of the servers
 """
 
 import re
+import socket
 from collections.abc import Awaitable, Iterator, Sequence
 from typing import Any, Final, TypeAlias, TypeVar
 from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit
@@ -73,6 +74,22 @@ def connect(url: str, password: str | None = None) -> Client:
         # Otherwise each MOVED makes the client read the whole layout and close connections in use.
         return RedisCluster.from_url(plain, reinitialize_steps=0, **options)
     return Redis.from_url(plain, **options)
+
+
+def address_of(url: str) -> str:
+    """Return where the Redis of a URL is: hosts and database, without credentials. This machine
+    has its name, so that no other one has the same address."""
+    parts, netloc = split_address(url)
+    hosts = netloc.rpartition("@")[2].split(",")
+    own = " on " + socket.gethostname() if _is_this_machine(hosts) else ""
+    database = dict(parse_qsl(parts.query)).get("db")
+    path = parts.path.rstrip("/") or "/0"
+    return ",".join(hosts) + path + (f"?db={database}" if database else "") + own
+
+
+def _is_this_machine(hosts: Sequence[str]) -> bool:
+    names = [urlsplit(f"//{host}").hostname or "localhost" for host in hosts]
+    return any(name in ("localhost", "::1") or name.startswith("127.") for name in names)
 
 
 def _by_sentinel(parts: SplitResult, netloc: str, options: dict[str, Any]) -> Redis:

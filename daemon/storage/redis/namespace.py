@@ -12,6 +12,8 @@ last written to.
     NAMESPACE:accepted  hash: other logs that lanes may begin (see `registers`)
     {NAMESPACE:past}:*  hours that were filled (see `tables`)
     PREFIX:namespaces   sorted set: namespace → clock in ms of its last sign of life
+    PREFIX:ids          hash: namespace → its id, which its consumer group carries too; it outlives
+                        the namespace, and is gone only where Redis lost it
 
 Tasks of a process for its namespace beside the pipeline, until the process stops.
 """
@@ -86,6 +88,18 @@ class Namespace:
         await self._answered(self._client.hset(key, "lanes", str(lanes)))
         at_start: Any = await self._answered(self._client.hget(key, "born"))
         return LaneCounts(lanes, int(at_start or lanes))
+
+    async def known_id(self) -> str | None:
+        """Return the id of the namespace; None before its first worker, and after a loss."""
+        stored: Any = await self._answered(self._client.hget(f"{self._prefix}:ids", self.name))
+        return None if stored is None else stored.decode()
+
+    async def keep_id(self, own: str) -> tuple[str, bool]:
+        """Give the namespace this id where it has none; returns the id that it has now, and whether
+        it had none."""
+        key = f"{self._prefix}:ids"
+        was_given: Any = await self._answered(self._client.hsetnx(key, self.name, own))
+        return await self.known_id() or own, bool(was_given)
 
     async def lanes(self) -> int:
         """Return the number of lanes; 0 before any worker has registered."""
