@@ -1,12 +1,19 @@
 """Errors of other systems, by what the caller does about them. Pure."""
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Literal, TypeAlias
+
+Trouble: TypeAlias = Literal[
+    "connection", "tls", "login", "permission", "full", "read-only", "other"
+]
+"""What is wrong with a server, by who mends it."""
 
 
 class Unavailable(Exception):
     """A server, Kafka or Redis, does not answer in time or cannot do its work now: wait with jitter
     and try again. Nothing is lost. The text says which server and why."""
+
+    trouble: Trouble = "other"
 
 
 class Lost(Exception):

@@ -219,7 +219,10 @@ async def serve(service: Service, job: Job | None) -> int:
     except (ListenError, StartError) as error:
         log.error("cannot run", reason=str(error))
         return 1
-    log.info("stopped")
+    unmet = [one for one in service.http.published.conditions if not one.ok]
+    log.info(
+        "stopped", **({"not_ready": [one.detail or one.name for one in unmet]} if unmet else {})
+    )
     return 0
 
 

@@ -17,7 +17,7 @@ import structlog
 
 from ..backoff import pause_s, stopped_within
 from ..config import Config, ConfigError, Layout, LogEnd, layout_of, under_layout
-from ..errors import StartError, Unavailable
+from ..errors import StartError, Trouble, Unavailable
 from ..events import span_text
 from ..kafka import FirstTimes, kafka_settings, topic_retention
 from ..panes import HOUR_MS
@@ -203,12 +203,13 @@ class RedisAnswer:
     def __init__(self) -> None:
         self.missing = ""
         """Why it does not; empty where it does, or where it was not asked yet."""
+        self._trouble: Trouble = "other"
 
-    def note(self, reason: str) -> None:
-        """Note that it does not answer; logs the first time."""
-        if not self.missing:
-            log.warning("waiting for Redis", reason=reason)
-        self.missing = reason
+    def note(self, error: Unavailable) -> None:
+        """Note that it does not answer; logs the first time, and another kind of trouble."""
+        if not self.missing or error.trouble != self._trouble:
+            log.warning("waiting for Redis", reason=str(error))
+        self.missing, self._trouble = str(error), error.trouble
 
     async def proposed(self, propose: Callable[[], Awaitable[None]], stop: asyncio.Event) -> bool:
         """Propose the layout; returns whether Redis answered before the process is to stop. Raises
@@ -221,7 +222,7 @@ class RedisAnswer:
                 return True
             except Unavailable as error:
                 failures += 1
-                self.note(str(error))
+                self.note(error)
                 await stopped_within(stop, pause_s(failures, random.random()))
         return False
 
@@ -234,7 +235,7 @@ class RedisAnswer:
                 return (await namespace.register(lanes)).at_start
             except Unavailable as error:
                 failures += 1
-                self.note(str(error))
+                self.note(error)
                 await stopped_within(stop, pause_s(failures, random.random()))
         return None
 

@@ -19,9 +19,10 @@ import structlog
 from ..backoff import pause_s, stopped_within
 from ..config import Config
 from ..errors import OtherRedis, Unavailable
-from ..kafka import GroupState, belong_together, group_state, other_redis, take_group
+from ..kafka import GroupState, Obstructed, belong_together, group_state, other_redis, take_group
 from ..storage import Namespace, address_of
 from ..telemetry import ADVICE, NoteFault
+from .following import RedisAnswer
 
 if TYPE_CHECKING:
     from ..kafka import KafkaSettings, KafkaSource
@@ -76,6 +77,8 @@ class Joining:
     def __init__(self, config: Config, namespace: Namespace, note: NoteFault) -> None:
         self.refusal = ""
         """Why it stays out; empty where it does not."""
+        self.obstacle: str | None = None
+        """Why Kafka does not say to whom the group belongs."""
         self._namespace = namespace
         self._note = note
         self._address = address_of(config.redis.url.reveal())
@@ -91,19 +94,30 @@ class Joining:
             )
         self.refusal = str(error)
 
-    async def allowed(self, settings: "KafkaSettings", stop: asyncio.Event) -> str | None:
+    def _wait_for(self, error: Obstructed) -> None:
+        if self.obstacle != str(error):
+            fault = error.obstacle.fault
+            self._note(fault)
+            log.warning("waiting for Kafka", reason=str(error), advice=ADVICE[fault])
+        self.obstacle = str(error)
+
+    async def allowed(
+        self, settings: "KafkaSettings", redis: RedisAnswer, stop: asyncio.Event
+    ) -> str | None:
         """Return the note with which this process joins, once it may; None where it is to stop
         before."""
         failures = 0
         while not stop.is_set():
             try:
                 note = await self._ask(settings)
-                self.refusal = ""
+                self.refusal, self.obstacle = "", None
                 return note
             except OtherRedis as error:
                 self.refuse(error)
+            except Obstructed as error:
+                self._wait_for(error)
             except Unavailable as error:
-                log.info("the consumer group cannot be asked yet", reason=str(error))
+                redis.note(error)
             failures += 1
             await stopped_within(stop, pause_s(failures, random.random()))
         return None

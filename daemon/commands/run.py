@@ -50,7 +50,7 @@ async def work_on_kafka(service: Service) -> None:
     telemetry = service.telemetry
     while not service.stop.is_set():
         source = KafkaSource(settings, telemetry.kafka_fault, telemetry.topics_found)
-        service.obstacle = partial(_obstacle, source)
+        service.obstacle = partial(_obstacle, service, source)
         try:
             if (ready := await _ready(service, settings, source)) is not None:
                 await _work(service, settings, source, ready)
@@ -61,8 +61,9 @@ async def work_on_kafka(service: Service) -> None:
             await source.stop()
 
 
-def _obstacle(source: KafkaSource) -> str | None:
-    return source.obstacle or (None if source.partition_count else "its topics are looked up")
+def _obstacle(service: Service, source: KafkaSource) -> str | None:
+    looked_up = None if source.partition_count else "its topics are looked up"
+    return source.obstacle or service.joining.obstacle or looked_up
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ async def _ready(service: Service, settings: KafkaSettings, source: KafkaSource)
     finally:
         proposing.cancel()
     lanes = await answer.registered(service.namespace, source.partition_count, stop)
-    if lanes is None or (note := await service.joining.allowed(settings, stop)) is None:
+    if lanes is None or (note := await service.joining.allowed(settings, answer, stop)) is None:
         return None
     return _Ready(Beginning(service.config.start, lanes), note)
 

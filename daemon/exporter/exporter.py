@@ -14,13 +14,13 @@ import secrets
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Final, Protocol
+from typing import Final, Protocol, get_args
 
 import msgspec
 import structlog
 
 from ..changes import DEFAULTS, ChangeSettings
-from ..errors import Damaged, Unavailable
+from ..errors import Damaged, Trouble, Unavailable
 from ..plan import Plan
 from ..storage import Store, Term
 from ..telemetry import Telemetry
@@ -42,6 +42,9 @@ REFRESH_SHARE: Final = 0.1
 """Share of the time that refreshing may take when it happens more often than REFRESH_EVERY_S."""
 LEASE_MS: Final = 10_000
 """Without a renewal for this long, another process serves the scores."""
+
+LANES: Final = "lanes"
+"""Where no snapshot is made though Redis answers."""
 
 
 class Coordination(Lanes, Protocol):
@@ -123,6 +126,9 @@ class Exporter:
         self._catching_up = CatchUp()
         self._was_ready = former.ready
         self._problem: str | None = None
+        self._trouble: Trouble | None = None
+        for trouble in (*get_args(Trouble), LANES):
+            telemetry.snapshot_errors.labels(trouble)
         self._standby_due_s = 0.0
         self._stored_told: Told | None = None
         """As they are in Redis; None before this process has read them."""
@@ -154,13 +160,25 @@ class Exporter:
             if not leads and now_s < self._standby_due_s:
                 return
             self._standby_due_s = now_s + STANDBY_EVERY_S
-            self._problem = await self._publish()
+            trouble, problem = None, await self._publish()
         except Unavailable as error:
-            self._problem = str(error)
-        if self._problem is not None:
-            self._telemetry.snapshot_errors.inc()
+            trouble, problem = error.trouble, str(error)
+        self._note(problem, trouble)
+        if problem is not None:
+            self._telemetry.snapshot_errors.labels(trouble or LANES).inc()
             # Not known here; another process may know, and an old value would contradict it.
             self._telemetry.set_catching_up(False, None)
+
+    def _note(self, problem: str | None, trouble: Trouble | None) -> None:
+        """Keep what is wrong; one line in the log when it begins or is of another kind, and one
+        when it ends."""
+        before, self._problem = self._problem, problem
+        if problem is not None and (before is None or trouble != self._trouble):
+            write = log.warning if trouble else log.info  # fresh namespaces have no lanes yet
+            write("no snapshot of the scores", reason=problem)
+        elif problem is None and before is not None:
+            log.info("snapshots are made again", after=before)
+        self._trouble = trouble
 
     async def _publish(self) -> str | None:
         """Read and publish once; returns what is wrong, or None. Raises Unavailable."""

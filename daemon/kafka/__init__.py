@@ -39,6 +39,7 @@ from .partitions import (
     split_lanes,
 )
 from .reader import Reader
+from .refusals import Obstructed
 from .resuming import changed_logs
 from .source import KafkaSource
 from .topic_ids import FetchById
@@ -86,6 +87,7 @@ __all__ = (
     "NO_TIMESTAMP",
     "not_yet_taken",
     "OneRedisAssignor",
+    "Obstructed",
     "other_redis",
     "PARTITIONERS",
     "PartitionFaults",

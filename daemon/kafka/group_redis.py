@@ -21,6 +21,7 @@ from aiokafka.errors import KafkaError, for_code
 
 from ..errors import OtherRedis, Unavailable
 from .client import KafkaSettings, client_arguments, stop_client
+from .refusals import Obstructed, obstacle_of
 
 UNKNOWN: Final = ""
 """The note of a process, or an offset, that names no Redis: of a tool, or an older release."""
@@ -94,7 +95,7 @@ class GroupState:
 
 
 async def group_state(settings: KafkaSettings) -> GroupState:
-    """Ask for the group of these settings. Raises Unavailable."""
+    """Ask for the group of these settings. Raises Obstructed."""
     admin: Any = AIOKafkaAdminClient(**client_arguments(settings))
     try:
         await admin.start()
@@ -104,7 +105,7 @@ async def group_state(settings: KafkaSettings) -> GroupState:
         if code:
             raise for_code(code)(settings.group_id)
     except (KafkaError, OSError) as error:
-        raise Unavailable(f"Kafka: {type(error).__name__}: {error}") from error
+        raise Obstructed(await obstacle_of(settings, error)) from error
     finally:
         await stop_client(admin.close())
     notes = [stored[place].metadata for place in sorted(stored, key=lambda p: (p[1], p[0]))]

@@ -20,6 +20,7 @@ from . import aiokafka_patches
 from .client import KafkaSettings, consumer_arguments, stop_client
 from .group_redis import UNKNOWN, OneRedisAssignor
 from .partitions import AssignedLanes
+from .refusals import obstacle_of
 from .topic_ids import Fence, fetch_by_id
 from .topic_partition import TopicPartition
 
@@ -158,7 +159,10 @@ class GroupMember:
                 return consumer
             except KafkaError as error:
                 if not logged:
-                    logger.warning("waiting for Kafka", reason=str(error))
+                    obstacle = await obstacle_of(self._settings, error)
+                    self._note(obstacle.fault)
+                    advice = ADVICE[obstacle.fault]
+                    logger.warning("waiting for Kafka", reason=obstacle.reason, advice=advice)
                 logged = True
             finally:
                 if not started:

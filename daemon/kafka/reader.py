@@ -10,11 +10,15 @@ them after any error, and then reads the partitions one by one.
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import structlog
-from aiokafka.errors import GroupAuthorizationFailedError, OffsetOutOfRangeError
+from aiokafka.errors import (
+    GroupAuthorizationFailedError,
+    OffsetOutOfRangeError,
+    TopicAuthorizationFailedError,
+)
 
 from ..telemetry import ADVICE, KafkaFault, NoteFault, ignore_fault
 from .aiokafka_patches import counting_aborted, fails_next, unpacking_aside
@@ -289,8 +293,15 @@ class Reader:
             self.drop(lane)
 
 
+_NOT_PERMITTED: Final[Mapping[type[Exception], str]] = {
+    TopicAuthorizationFailedError: "no permission to read the topic (READ for kafka.sasl_username)",
+    GroupAuthorizationFailedError: "no permission for the consumer group (kafka.group_id)",
+}
+
+
 def _described(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
+    words = _NOT_PERMITTED.get(type(error))
+    return f"{words or type(error).__name__}: {error}"
 
 
 def _now_ms() -> int:

@@ -8,7 +8,6 @@ import asyncio
 import time
 import zlib
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import structlog
@@ -35,6 +34,7 @@ from . import aiokafka_patches
 from .aiokafka_patches import unpacking_aside
 from .client import KafkaSettings, client_arguments, consumer_arguments, stop_client
 from .partitions import Record
+from .refusals import Obstacle, obstacle_of
 from .topic_partition import TopicPartition
 
 FIRST_PAUSE_S: Final = 0.5
@@ -56,14 +56,6 @@ def require_equal_counts(counts: Mapping[str, int]) -> None:
         " partitions, the same record key, and the same partitioner (Java's default, murmur2;"
         " `murmur2_random` in librdkafka)."
     )
-
-
-@dataclass(frozen=True)
-class Obstacle:
-    """Why the topics cannot be read as they are."""
-
-    fault: KafkaFault
-    reason: str
 
 
 NoteCounts: TypeAlias = Callable[[Mapping[str, int]], None]
@@ -133,7 +125,7 @@ async def describe_topics(
     settings: KafkaSettings, note_counts: NoteCounts = ignore_counts
 ) -> tuple[dict[str, int], Obstacle | None]:
     """Ask the cluster for the partition counts, and for what keeps the topics from being read, if
-    anything does. Notes the counts where the cluster answers.
+    anything does. Notes the counts: 0 where the cluster does not answer.
     """
     client = AIOKafkaClient(**client_arguments(settings))
     try:
@@ -142,7 +134,9 @@ async def describe_topics(
         request = MetadataRequest(list(settings.topics), allow_auto_topic_creation=False)
         response = await client.send(client.get_random_node(), request)
     except (KafkaError, OSError) as error:
-        return {}, Obstacle("unreachable", f"the cluster does not answer: {error}")
+        # No topic is found meanwhile: what was counted before would hold an alert back.
+        note_counts(dict.fromkeys(settings.topics, 0))
+        return {}, await obstacle_of(settings, error)
     finally:
         await client.close()
     counts, obstacle = counts_or_obstacle(response.to_object()["topics"])
@@ -203,6 +197,8 @@ class Diagnosis:
         self._note_counts = note_counts
         self._task: asyncio.Task[None] | None = None
         self._checked_s = 0.0
+        self._counts: Mapping[str, int] = {}
+        """As they were when the topics could last be read."""
         self.obstacle: Obstacle | None = None
 
     async def wait_for_topics(self) -> dict[str, int]:
@@ -211,9 +207,10 @@ class Diagnosis:
         """
         self._note_counts(dict.fromkeys(self._settings.topics, 0))
         try:
-            return await wait_for_topics(
+            self._counts = await wait_for_topics(
                 self._settings, self._note, self._note_counts, self._wait_for
             )
+            return dict(self._counts)
         finally:
             self.obstacle = None
 
@@ -237,7 +234,9 @@ class Diagnosis:
             await asyncio.wait({self._task})
 
     async def _check(self) -> None:
-        _, obstacle = await describe_topics(self._settings, self._note_counts)
+        counts, obstacle = await describe_topics(self._settings, self._note_counts)
+        if obstacle is None:
+            self._counts = counts
         self._report(obstacle)
 
     def _wait_for(self, obstacle: Obstacle) -> None:
@@ -254,6 +253,7 @@ class Diagnosis:
                 advice=ADVICE[obstacle.fault],
             )
         elif obstacle is None and before is not None:
+            self._note_counts(self._counts)
             logger.info("Kafka answers again", after=before.reason)
 
 

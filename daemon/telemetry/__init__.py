@@ -15,10 +15,12 @@ from .process import (
     Telemetry,
     watch_stalls,
 )
+from .tls_faults import Mismatch, causes, tls_mismatch
 
 __all__ = (
     "ADVICE",
     "BATCH_BUCKETS_S",
+    "causes",
     "COMMIT_OUTCOMES",
     "configure",
     "EVICTS_ANY_KEY",
@@ -29,11 +31,13 @@ __all__ = (
     "LOG_AGAIN_AFTER_S",
     "logs",
     "LongestStall",
+    "Mismatch",
     "NoteFault",
     "ProcessStatus",
     "RateLimit",
     "REPEAT_AFTER_S",
     "RetryNoise",
     "Telemetry",
+    "tls_mismatch",
     "watch_stalls",
 )

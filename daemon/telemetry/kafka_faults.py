@@ -8,6 +8,8 @@ from typing import Final, Literal, TypeAlias
 
 KafkaFault: TypeAlias = Literal[
     "unreachable",
+    "tls",
+    "login",
     "topic_missing",
     "not_permitted",
     "partly_assigned",
@@ -37,6 +39,9 @@ _ACCEPT: Final = (
 ADVICE: Final[Mapping[KafkaFault, str]] = {
     "unreachable": "Reading continues by itself when the brokers answer: check them,"
     " kafka.bootstrap_servers and the network between.",
+    "tls": "Correct the setting that is named and restart, or correct the listener of the broker.",
+    "login": "Correct kafka.sasl_username and its password and restart; or give the broker the user"
+    " back, and reading continues by itself.",
     "topic_missing": "Create the topic, or correct kafka.topics; the daemon notices by itself.",
     "not_permitted": "Allow this user READ and DESCRIBE on the topics, and READ on the consumer"
     " group; reading continues by itself.",

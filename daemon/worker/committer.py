@@ -155,7 +155,7 @@ class Committer:
     async def _retry(self, lane: int, server: str, call: Callable[[], Awaitable[T]]) -> T:
         """Call until there is an answer. A rebalance waits for a call in flight, but not for the
         pauses between calls: there it takes the lane away, and this is cancelled."""
-        failures, key = 0, _waiting_key(server, lane)
+        failures, key, trouble = 0, _waiting_key(server, lane), None
         try:
             while True:
                 try:
@@ -163,8 +163,8 @@ class Committer:
                         answer = await call()
                 except Unavailable as error:
                     failures += 1
-                    if failures == 1:
-                        reason = str(error)
+                    if error.trouble != trouble:
+                        trouble, reason = error.trouble, str(error)
                         log.warning(
                             "waiting for an answer", server=server, lane=lane, reason=reason
                         )

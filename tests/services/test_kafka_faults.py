@@ -263,11 +263,14 @@ async def test_missing_permission_is_logged_and_reading_goes_on_once_it_is_given
     await until(lambda: faults(daemon, "not_permitted") == 1, daemon)
     await allow("--operation", "Read", "--topic", "secret")  # describing goes with it
     await until(lambda: faults(daemon, "not_permitted") >= 2, daemon)
-    assert warned(daemon, "fetch failed, reading continues", "not_permitted")
+    words = "no permission for the consumer group faults-secret-"
+    await until(lambda: words in unready(daemon), daemon)
     await allow("--operation", "Read", "--group", "*")
     await until(lambda: accepted(daemon) == 3, daemon)
     await allow("--operation", "Read", "--topic", "secret", verb="--remove")
     await until(lambda: faults(daemon, "not_permitted") >= 3, daemon)
+    assert warned(daemon, "fetch failed, reading continues", "not_permitted")
+    await until(lambda: "no permission to read the topic" in unready(daemon), daemon)
     await allow("--operation", "Read", "--topic", "secret")
     await send(broker.bootstrap, "secret", impressions(3, 6), 1)
     await until(lambda: accepted(daemon) == 6, daemon)

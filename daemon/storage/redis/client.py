@@ -7,20 +7,30 @@ The keys of all lanes of a namespace, found by a scan of all keys of the servers
 
 import re
 import socket
-from collections.abc import Awaitable, Iterator, Sequence
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias, TypeVar
 from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit
 
 from redis.asyncio import Redis
 from redis.asyncio.cluster import RedisCluster
-from redis.asyncio.connection import parse_url
+from redis.asyncio.connection import SSLConnection, parse_url
 from redis.asyncio.retry import Retry
 from redis.asyncio.sentinel import Sentinel, SentinelConnectionPool
 from redis.backoff import NoBackoff
-from redis.exceptions import ReadOnlyError, RedisClusterException, RedisError
+from redis.exceptions import (
+    AuthenticationError,
+    ConnectionError as RedisConnectionError,
+    NoPermissionError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    RedisClusterException,
+    RedisError,
+    TimeoutError as RedisTimeoutError,
+)
 
 from ...config import PLAIN_OPTIONS, SECRET_OPTIONS, split_address
-from ...errors import Unavailable
+from ...errors import Trouble, Unavailable
+from ...telemetry import Mismatch, causes, tls_mismatch
 
 Client: TypeAlias = "Redis | RedisCluster"
 T = TypeVar("T")
@@ -38,6 +48,9 @@ _TORN: Final = (AttributeError, RuntimeError)
 other calls are under way, and their stream is gone."""
 _UNAUTHENTICATED: Final = "Protocol error: unauthenticated"
 """The error of a server that requires a password, for a long request."""
+_CLOSED: Final = "Connection closed by server"
+_SLOW: Final = "Timeout connecting"
+"""Also where a server without TLS waits for the rest of what a TLS handshake looks like to it."""
 _SENTINEL_PORT: Final = 26379
 
 
@@ -129,9 +142,55 @@ async def answered(client: Client, call: Awaitable[T]) -> T:
             # The master became a replica and keeps its connections: close them, so that the next
             # call asks for the master again.
             await client.connection_pool.disconnect(inuse_connections=False)
-        raise Unavailable(
-            f"Redis: {type(error).__name__}: {_without_secrets(error, client)}"
-        ) from (error)
+        raise _unavailable(error, client) from error
+
+
+def _unavailable(error: Exception, client: Client) -> Unavailable:
+    trouble, words = _trouble(error, is_tls=_speaks_tls(client))
+    text = f"Redis: {type(error).__name__}: {_without_secrets(error, client)}"
+    found = Unavailable(f"{text} ({words})" if words else text)
+    found.trouble = trouble
+    return found
+
+
+_TLS_SETTINGS: Final[Mapping[Mismatch, str]] = {
+    "authority": "ssl_ca_certs in redis.url",
+    "name": "the host in redis.url, or its ssl_check_hostname",
+    "client": "ssl_certfile and ssl_keyfile in redis.url",
+    "protocol": "redis.url: rediss:// is for TLS, redis:// for none",
+    "certificate": "the server",
+}
+
+
+def _speaks_tls(client: Client) -> bool:
+    pool = getattr(client, "connection_pool", None)
+    made_by = getattr(
+        pool, "connection_class", client.get_connection_kwargs().get("connection_class")
+    )
+    return isinstance(made_by, type) and issubclass(made_by, SSLConnection)
+
+
+def _trouble(error: Exception, *, is_tls: bool) -> tuple[Trouble, str]:
+    """(what is wrong, in words that name the setting); "" where the error says it itself."""
+    if (mismatch := tls_mismatch(error)) is not None:
+        return "tls", f"{mismatch[1]}: see {_TLS_SETTINGS[mismatch[0]]}"
+    text = str(error)
+    if isinstance(error, AuthenticationError) or _UNAUTHENTICATED in text or "NOAUTH" in text:
+        return "login", "Redis refuses the login: see redis.password, and the user in redis.url"
+    if isinstance(error, NoPermissionError):
+        return "permission", "the user in redis.url may not do this: see its ACL"
+    if isinstance(error, OutOfMemoryError):
+        return "full", "Redis is full: see its maxmemory"
+    if isinstance(error, ReadOnlyError):
+        return "read-only", "Redis takes no writes: see whether redis.url names the master"
+    if any(isinstance(cause, FileNotFoundError | PermissionError) for cause in causes(error)):
+        return "tls", "see the files that redis.url names: ssl_ca_certs, ssl_certfile, ssl_keyfile"
+    if is_tls and _SLOW in text:
+        return "tls", "or the server does not speak TLS there: see rediss:// in redis.url"
+    if _CLOSED in text:
+        return "connection", "where it does so at once, it may want TLS: redis.url with rediss://"
+    is_connection = isinstance(error, RedisConnectionError | RedisTimeoutError | OSError)
+    return "connection" if is_connection else "other", ""
 
 
 def _without_secrets(error: Exception, client: Client) -> str:

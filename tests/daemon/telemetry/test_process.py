@@ -48,6 +48,7 @@ def full() -> Telemetry:
     telemetry.batch_duration_s.observe(0.2)
     for counter in (telemetry.mapped_records, telemetry.mapped_slowly):
         counter.labels("t").inc()
+    telemetry.snapshot_errors.labels("full")
     telemetry.topics_found({"t": 4})
     telemetry.set_eviction_policy("noeviction")
     telemetry.judged_by({"late_seconds": 600}, {"P@1": 0.01}, {("P@1", "all", "all"): 0.1})
@@ -146,7 +147,7 @@ def test_the_status_has_the_values_of_the_series() -> None:
     telemetry.open_impressions.labels("4").set(6)
     telemetry.lane_stopped.labels("3").set(0)
     telemetry.commits.labels("lost").inc(2)
-    telemetry.snapshot_errors.inc(3)
+    telemetry.snapshot_errors.labels("full").inc(3)
     status = telemetry.status()
     assert status.lag_records == {("t", 0): 1, ("t", 10): 7}
     assert (status.open_impressions, status.waiting_feedback) == (7, 1)
