@@ -4,14 +4,12 @@ writes lane state.
 
 from . import exposition, first_sights
 from .baselines import (
-    APART_MS,
     DAY,
     DAYS,
     WEEK,
     WEEKS,
     WINDOWS,
     BaselineComparison,
-    UsualCalls,
     averaged,
     compare,
     earlier,
@@ -86,6 +84,7 @@ from .publisher import (
 from .sample_series import TAKEN, experiment_samples, file_samples, label_names
 from .scorer import Scorer
 from .timelines import REACH_HOURS, Timelines
+from .usual_calls import APART_MS, UsualCalls
 
 __all__ = (
     "APART_MS",

@@ -38,6 +38,11 @@ NEVER_COMPARED: Final = tuple(
             "since when a changed experiment counts",
             "it follows the configurations; it is counted again from there",
         ),
+        (
+            "the busiest units of an experiment, and since when its units count anew",
+            "which of many units are kept follows the size of batches; a change of shares that was"
+            " declared late holds from when it was read",
+        ),
         ("files that were refused", "whether they were listed too late is not in the log"),
         (
             "hours that backfill filled",

@@ -25,6 +25,7 @@ EVERYTHING = Parts(
 )
 WRITTEN, BLOCKS = "token, sequence", "numbers of blocks"
 LAYOUTS, EXPERIMENTS = "generation, digest and text of layouts", "since when a changed experiment"
+UNITS = "the busiest units of an experiment"
 LEFT_OUT = {
     "head.token": WRITTEN,
     "head.sequence": WRITTEN,
@@ -40,7 +41,11 @@ LEFT_OUT = {
     "layouts.layouts[].generation": LAYOUTS,
     "layouts.layouts[].digest": LAYOUTS,
     "layouts.layouts[].text": LAYOUTS,
+    "head.state.experiments[].name": EXPERIMENTS,
     "head.state.experiments[].since_ms": EXPERIMENTS,
+    "experiment:#.users_since_ms": UNITS,
+    "experiment:#.variants[].busiest[]": UNITS,
+    "experiment:#:day:#.variants[].busiest[]": UNITS,
 }
 """Field → how what is never compared begins."""
 NOTED = {
