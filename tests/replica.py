@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from relevanced.daemon.events import Decoder, Limits, decoder
-from relevanced.daemon.experiments import IMPRESSION, USER, Spec, Tracking
+from relevanced.daemon.experiments import IMPRESSION, MOST_BUSY, USER, Arm, Spec, Tracking
 from relevanced.daemon.lane import PAGE_ROWS, Lane, Pages, Rows
 from relevanced.daemon.panes import timing
 from relevanced.daemon.plan import COUNT_COLUMNS, METRIC_COLUMNS, WEIGHT_COLUMNS, Plan, Surfaces
@@ -219,15 +219,7 @@ def arms_of(lane: Lane) -> OracleArms:
                 {segment: cells(part) for segment, part in arm.strata.items()},
                 {hour: count for hour, count in enumerate(arm.hours.tolist()) if count},
                 {user: segment for segment, of in arm.homes.items() for user in of.tolist()},
-                _followed(
-                    dict(
-                        zip(
-                            arm.busiest_today.units.tolist(),
-                            arm.busiest_today.impressions.tolist(),
-                            strict=True,
-                        )
-                    )
-                ),
+                _units_today(arm),
             )
             for variant, arm in tallies.arms.items()
         }
@@ -284,9 +276,17 @@ def credits_of(tallies: Rows) -> dict[tuple[int, int], int]:
     return found
 
 
-def _followed(busiest: dict[int, int]) -> dict[int, int]:
-    """Where all units are; else a summary, which has its own tests."""
-    return busiest if len(busiest) < 128 else {}
+def _units_today(arm: Arm) -> dict[int, int]:
+    """Unit → impressions; nothing where not all units are followed any more: the summary depends on
+    how panes came, and has its own tests."""
+    found = arm.busiest_today
+    if found.impressions.sum() < arm.hours.sum():
+        return {}
+    return dict(zip(found.units.tolist(), found.impressions.tolist(), strict=True))
+
+
+def _all_units(today: Mapping[int, int]) -> dict[int, int]:
+    return dict(today) if len(today) <= MOST_BUSY else {}
 
 
 def expected_arms(
@@ -303,7 +303,7 @@ def expected_arms(
                 {s: {c: n for c, n in cells.items() if n} for s, cells in arm.strata.items()},
                 dict(arm.hours),
                 arm.homes,
-                _followed(dict(arm.today)),
+                _all_units(arm.today),
             )
             for variant, arm in experiment.arms.items()
         }

@@ -3,7 +3,7 @@ values, without events, lanes or I/O.
 """
 
 from . import exclusion, tallies
-from .arms import USER_PAGES, Arm, Busiest
+from .arms import MOST_BUSY, USER_PAGES, Arm, Busiest
 from .days import (
     DAYS_CAUTION,
     compare_variant,
@@ -91,6 +91,7 @@ __all__ = (
     "MergedTallies",
     "MetricFinding",
     "metrics_of",
+    "MOST_BUSY",
     "MOST_STRATA",
     "MOST_VARIANTS",
     "NO_FINDINGS",
