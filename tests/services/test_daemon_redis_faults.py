@@ -181,8 +181,9 @@ async def test_refusals_are_waited_out_and_reported(scene: Scene) -> None:
     for name, refusal in REFUSALS.items():
         refusal.strike(scene)
         await scene.feed()
-        text = await scene.told(refusal.words)
-        assert '"ready":true' not in text and "first" not in text, name
+        # The exporter, which keeps its copy, may say it before the worker is not ready.
+        text = await scene.told(f'"ready":false.*{refusal.words}')
+        assert "first" not in text, name
         await scene.assert_no_busy_loop()
         refusal.heal(scene)
         await scene.caught_up()

@@ -32,8 +32,8 @@ configuration, which its processes serve.
 {{- if get .rule "alert" -}}
 {{- $_ := mergeOverwrite $labels $of.alertLabels -}}
 {{- end -}}
-{{- $braced := regexReplaceAll "(relevanced[_:][a-z0-9_:]+|ALERTS|ALERTS_FOR_STATE)\\{" .rule.expr (printf "${1}{%s," $scope) -}}
-{{- $_ := set $rule "expr" (regexReplaceAll "(relevanced[_:][a-z0-9_:]+)([^a-z0-9_:{]|$)" $braced (printf "${1}{%s}${2}" $scope)) -}}
+{{- $braced := regexReplaceAll "((?:relevanced|process)[_:][a-z0-9_:]+|ALERTS|ALERTS_FOR_STATE)\\{" .rule.expr (printf "${1}{%s," $scope) -}}
+{{- $_ := set $rule "expr" (regexReplaceAll "((?:relevanced|process)[_:][a-z0-9_:]+)([^a-z0-9_:{]|$)" $braced (printf "${1}{%s}${2}" $scope)) -}}
 {{- $_ := set $rule "labels" $labels -}}
 {{- if get .rule "annotations" -}}
 {{- $annotations := dict -}}
