@@ -204,24 +204,38 @@ def _together(falls: Sequence[Fall]) -> list[list[Fall]]:
 
 
 def _adopted(groups: list[list[Fall]], levels: Levels) -> list[list[Fall]]:
-    """The groups, where a larger one also has what is only dated elsewhere."""
+    """The groups, where a larger one also has what is only dated elsewhere, and each what fell
+    again during it."""
     largest_first = sorted(groups, key=len, reverse=True)
     for at, fault in enumerate(largest_first):
         for other in largest_first[at + 1 :]:
-            if len(other) < len(fault):
-                of_fault = _also_of(fault, other, levels)
-                fault += of_fault
-                other[:] = [fall for fall in other if fall not in of_fault]
+            if 0 < len(other) < len(fault):
+                _move(other, fault, _also_of(fault, other, levels))
+    for fault in largest_first:
+        for other in largest_first:
+            if fault and other is not fault:
+                _move(other, fault, _fell_again_in(fault, other))
     return [group for group in groups if group]
 
 
-def _also_of(fault: Sequence[Fall], others: Sequence[Fall], levels: Levels) -> list[Fall]:
-    """Which of the others are of a larger fault: those that began inside it where it is over, and
-    those called since it began that are dated before it and were not low then."""
+def _move(source: list[Fall], target: list[Fall], falls: Sequence[Fall]) -> None:
+    target += falls
+    source[:] = [fall for fall in source if fall not in falls]
+
+
+def _life_ms(fault: Sequence[Fall]) -> tuple[float, float]:
+    """(onset, end): the end is infinite while one of its falls is open."""
     narrowest: FallOnset = min((fall.onset for fall in fault), key=lambda onset: onset.width)
-    began_ms = narrowest.likely
-    ended_ms = max(np.inf if f.recovered_ms is None else f.recovered_ms for f in fault)
-    inside = [f for f in others if ended_ms < np.inf and began_ms <= f.onset.likely <= ended_ms]
+    ends = (np.inf if fall.recovered_ms is None else fall.recovered_ms for fall in fault)
+    return narrowest.likely, max(ends)
+
+
+def _also_of(fault: Sequence[Fall], others: Sequence[Fall], levels: Levels) -> list[Fall]:
+    """Which of the others are of a larger fault: all where they began inside it and it is over, and
+    else those called since it began that are dated before it and were not low then."""
+    began_ms, ended_ms = _life_ms(fault)
+    if ended_ms < np.inf and began_ms <= _life_ms(others)[0] <= ended_ms:
+        return list(others)
     earlier = [
         fall
         for fall in others
@@ -229,7 +243,21 @@ def _also_of(fault: Sequence[Fall], others: Sequence[Fall], levels: Levels) -> l
     ]
     onsets_ms = [fall.onset.likely for fall in earlier]
     z = levels.z(earlier, onsets_ms, [began_ms - AT_ONCE_MS] * len(earlier))
-    return inside + [fall for fall, each in zip(earlier, z, strict=True) if each >= LOW_Z]
+    return [fall for fall, each in zip(earlier, z, strict=True) if each >= LOW_Z]
+
+
+def _fell_again_in(fault: Sequence[Fall], others: Sequence[Fall]) -> list[Fall]:
+    """Which of the others had recovered from a former fault, and are low since an instant inside
+    this one, which is over: this one lowered them again, so that its end decides about them."""
+    began_ms, ended_ms = _life_ms(fault)
+    if ended_ms == np.inf:
+        return []
+    return [
+        fall
+        for fall in others
+        if fall.ended_ms is None
+        and fall.onset.latest < began_ms <= fall.low_since_ms <= ended_ms
+    ]
 
 
 def _settled(together: Sequence[Fall], levels: Levels) -> tuple[list[Fall], FallGroup]:

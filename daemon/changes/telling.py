@@ -98,7 +98,10 @@ class _Fault:
         ends = [fall.ended_ms for fall in falls if fall.ended_ms is not None]
         self.end_ms = float(min(ends)) if len(ends) == len(falls) else float(self.look.end_ms)
         self.since_ms = since_ms
-        low_since_ms = max(since_ms, min(fall.low_since_ms for fall in falls))
+        # Where the whole got better without recovering, a part of it was repaired: only what lies
+        # behind that shows which segments carry the rest.
+        turned_ms = (f.better_ms for f in falls if f.series[:2] == ALL and f.better_ms is not None)
+        low_since_ms = max(since_ms, min(fall.low_since_ms for fall in falls), *turned_ms)
         now_from = max(low_since_ms, self.end_ms - LATELY_MS)
         self.spans = (
             (now_from, self.end_ms),
