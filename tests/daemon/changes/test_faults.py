@@ -143,3 +143,44 @@ def test_falls_hours_apart_are_not_joined_by_a_wide_interval_between_them() -> N
     ]
     faults = kept_together(made, Levels(look, look.timeline)).faults
     assert sorted(len(fault.open) for fault in faults) == [1, 2]
+
+
+def fall(
+    series: tuple[str, str, str],
+    at_ms: float,
+    width_ms: float = 4e5,
+    low_since_ms: float | None = None,
+    recovered_ms: float | None = None,
+) -> Fall:
+    onset = FallOnset(at_ms, at_ms - width_ms, at_ms + width_ms, by_panes=True)
+    since_ms = at_ms if low_since_ms is None else low_since_ms
+    return Fall(series, int(at_ms), onset, ("hour",), END - HOUR_MS, since_ms, recovered_ms)
+
+
+def test_a_score_that_fell_again_is_over_with_the_fault_that_lowered_it() -> None:
+    look = repaired(40, only(country="DE", rank=0.3))
+    former, began, repair = (END - minutes * 60_000.0 for minutes in (200, 120, 40))
+    known = [
+        fall(("country", "FR", "RR@10"), former, recovered_ms=former + 30 * MINUTE_MS),
+        fall(("all", "all", "RR@10"), former, low_since_ms=began + 10 * MINUTE_MS),
+        fall(DE, began, recovered_ms=repair),
+    ]
+    assert left(look, tuple(known)) == set()
+    still, _ = site(only(rank=0.3), 120 * MINUTE_MS)
+    assert left(still, tuple(known)) == {"all"}, "it is low since then"
+
+
+def test_falls_of_one_segment_around_the_end_of_another_fault_are_told_as_one() -> None:
+    repair = END - 60.0 * MINUTE_MS
+    look, _ = site(only(country="FR", rank=0.3), 60 * MINUTE_MS)
+    of_de = [
+        fall(("country", "DE", metric), repair - HOUR_MS, recovered_ms=repair)
+        for metric in ("RR@10", "Success@10", "nDCG@10")
+    ]
+    of_fr = [
+        fall(("country", "FR", "RR@10"), repair - 3 * MINUTE_MS, 15.0 * MINUTE_MS),
+        fall(("country", "FR", "nDCG@10"), repair + 9 * MINUTE_MS, 12.0 * MINUTE_MS),
+    ]
+    faults = kept_together([*of_de, *of_fr], Levels(look, look.timeline)).faults
+    (told,) = (fault for fault in faults if fault.open)
+    assert {each.series for each in told.open} == {each.series for each in of_fr}
