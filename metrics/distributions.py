@@ -1,8 +1,7 @@
-"""Tail probabilities of Beta, Student t, binomial and chi-square, with the standard library only.
+"""Tail probabilities of Beta, Student t, binomial and chi-square, with the standard library only;
+and which normal deviate has the tail probability of a Student t.
 
 scipy has them all, but the daemon does not depend on scipy; the tests compare with it.
-
-Student's t and the normal distribution: which deviates have the same tail probability.
 
 A standard error from few buckets is itself uncertain, so a difference lies many standard errors
 from 0 more often than under the normal distribution. Boundaries are made for normal deviates.

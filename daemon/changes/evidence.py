@@ -1,9 +1,8 @@
-"""The numbers that distinguish patterns: logarithmic changes and their distances in errors.
+"""The numbers that distinguish patterns: counts of segments along event time, logarithmic changes
+between two sides, and their distances in errors. Pure; unknown is NaN.
 
 Success says how many searches find a relevant item, RR also at which rank: ln RR = ln Success + ln
-shape, where shape is the mean of 1 / rank over the searches that succeed. Pure; unknown is NaN.
-
-The counts of segments along event time, beside their scores: patterns are recognised by them.
+shape, where shape is the mean of 1 / rank over the searches that succeed.
 """
 
 import math

@@ -1,10 +1,9 @@
-"""One incident for one fault, whether feedback shows it, judgements do, or both. Pure.
+"""One change for one fault, as it is shown, whether feedback shows it, judgements do, or both.
+Pure.
 
 Judged scores wait for no feedback, so the same fault is seen by them first. A judged change and one
-by feedback are of one fault where they began at most an hour apart and name a segment in common,
-or one of them names the whole. Each of them is of one fault only: the nearest.
-
-One change for one fault, as it is shown.
+by feedback are of one fault where they began at most an hour apart and name a segment in common, or
+one of them names the whole. Each of them is of one fault only: the nearest.
 """
 
 from collections.abc import Sequence

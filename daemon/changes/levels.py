@@ -1,12 +1,10 @@
-"""Mean scores of stretches of event time, and how far one lies from another. Pure.
+"""Mean scores of stretches of event time, how far one lies from another, and when the level
+changed. Pure.
 
-Judged scores along event time: what they were on both sides of a fault.
-
-When a change began, as an interval of event time: the profile likelihood of one change of level.
-
-For each instant a weighted regression of the bins on a step at that instant is fitted; twice its
-log likelihood ratio against no step is the squared step in standard errors. An hour that was half
-broken tells the minute: the step counts in it by the part of it that lies behind the instant.
+The onset is an interval: the profile likelihood of one change of level. For each instant a weighted
+regression of the bins on a step at that instant is fitted; twice its log likelihood ratio against
+no step is the squared step in standard errors. An hour that was half broken tells the minute: the
+step counts in it by the part of it that lies behind the instant.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,14 +1,13 @@
-"""What a drop looks like: the one table of patterns, with the conditions on the evidence. Pure.
+"""What a drop looks like, and which segments carry it. Pure.
 
-`pattern_of` decides by it, and `python -m deploy.prometheus` makes the runbook's table of it;
-`evidence.py` has the numbers.
-
-Which segments carry a change of the whole: the exact decomposition, and what it explains.
+Patterns are one table, with the conditions on the evidence: `pattern_of` decides by it, and `python
+-m deploy.prometheus` makes the runbook's table of it.
 
 A change of the whole is the sum, over the segments of a grouping, of a part from their own scores
-and a part from their shares of the traffic. Where one segment is broken, every segment of every
-other grouping that shares traffic with it is low as well. So a segment is named only where its
-grouping explains the change through it: where all others of the grouping stand without it.
+and a part from their shares of the traffic: an exact decomposition. Where one segment is broken,
+every segment of every other grouping that shares traffic with it is low as well. So a segment is
+named only where its grouping explains the change through it: where all others of the grouping stand
+without it.
 """
 
 from collections.abc import Mapping, Sequence

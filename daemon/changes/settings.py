@@ -1,10 +1,8 @@
-"""The settings that scores and the pipeline are judged by: what depends on preference or on the
-traffic of a site. Pure.
+"""What scores and the pipeline are judged by: the settings, and which metrics tell a change or what
+it looks like. Pure.
 
-The z-scores beyond which a score is called worse stand here too, and are no settings: the tables
-of false alarms and detection times in daemon/http/runbook.md were measured with them.
-
-Which metrics tell a change, and which tell what it looks like.
+The z-scores beyond which a score is called worse stand here too, and are no settings: the tables of
+false alarms and detection times in daemon/http/runbook.md were measured with them.
 """
 
 import math

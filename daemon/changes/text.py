@@ -1,8 +1,8 @@
-"""Changes in words. Pure: times are UTC, and the time of the reader's day is passed in.
+"""Changes in words, and the markers that stand beside them. Pure: times are UTC, and the time of
+the reader's day is passed in.
 
-Markers: what people say happened, and when.
-
-A marker never explains a change by itself: it is named beside one that began soon after it.
+A marker is what people say happened, and when. It never explains a change by itself: it is named
+beside one that began soon after it.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -1,13 +1,10 @@
-"""Settled counts along event time, in the finest bins that are kept: what scan and onset read.
-Pure.
+"""Settled counts along event time, how far a healthy score moves, and what lane `hour` calls. Pure.
 
-A bin is a pane or an hour. Recent bins are short and older ones long; bins do not overlap, and
-there may be gaps between them. A series is one metric of one segment.
+A bin is a pane or an hour: the finest that is kept. Recent bins are short and older ones long; bins
+do not overlap, and there may be gaps between them. A series is one metric of one segment. Its noise
+is the sampling error, inflated by the design effect, and drift.
 
-How far a healthy score moves: sampling error, inflated by the design effect, and drift.
-
-Lane `hour`: what has settled since an instant against what lies before it, for every instant.
-
+Lane `hour` compares what has settled since an instant with what lies before it, for every instant.
 It needs no earlier days, so it is what an installation in its first hours is judged by; and as all
 lengths are looked at, a break stays visible for as long as anything before it is kept. So many
 looks need a higher threshold than a comparison with earlier weeks.

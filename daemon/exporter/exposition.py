@@ -1,14 +1,10 @@
 """Scores as text: the series of all the traffic in the Prometheus text format and in OpenMetrics.
 Pure.
 
-The families come from `telemetry.families`, the one table of their names. The labels of a
-segment are formatted once and reused for all its samples, so that a sample costs one string.
-A text stays in chunks: joining or copying megabytes in one call would hold the interpreter, and
-with it the event loop. Without those copies rendering took half the time.
-
-A long text in chunks, because making or copying megabytes in one call holds the interpreter.
-
-What was judged, as samples.
+The families come from `telemetry.families`, the one table of their names. The labels of a segment
+are formatted once and reused for all its samples, so that a sample costs one string. A text stays
+in chunks: joining or copying megabytes in one call would hold the interpreter, and with it the
+event loop. Without those copies rendering took half the time.
 """
 
 from collections import Counter

@@ -1,9 +1,8 @@
-"""The first sight of a version: a release that nobody has to mark.
+"""What an exporter sees come: the first sight of a version, which is a release that nobody has to
+mark, and a fresh namespace that catches up with its logs.
 
 Pure apart from what it keeps from look to look. A value of the version attribute is new where no
 impression had it in the day before, as far as known, while others were there for an hour at least.
-
-Whether a fresh namespace has caught up with its logs, and how far it is.
 
 A fresh namespace begins in the past: its windows are hours old, and grow to the present within
 minutes. Until then an exporter of it must not replace one that serves the present. A namespace

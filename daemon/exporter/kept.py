@@ -1,11 +1,8 @@
-"""What an exporter knows, as bytes, for the next one: the falls, so that what was said stays said,
-and the selection of its counters.
+"""What an exporter keeps in the store, or reads of it beside the lanes.
 
-The markers of a namespace as an exporter knows them, read again when they changed.
-
-The filled hours of a namespace as an exporter knows them, read once: they never change.
-
-Reads tables of queries from the store when somebody asks for them.
+For the next exporter, as bytes: the falls, so that what was said stays said, and the selection of
+its counters. Markers are read again when they changed, filled hours once, as they never change, and
+tables of queries when somebody asks.
 """
 
 import asyncio

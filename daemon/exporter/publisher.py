@@ -1,19 +1,14 @@
 """From the lanes as they were read to everything that is served, snapshot after snapshot.
 
 Pure apart from what it remembers between two snapshots: the highest counters, the segments that
-have counters, and the results that cost much and seldom change.
-
-The lanes as of one snapshot, kept for requests that need single panes: values that are never
-changed again.
-
-Few requests need panes, so nothing is summed for them before they ask.
-
-What the HTTP server serves: made off the event loop, swapped as one value, never changed.
+have counters, and the results that cost much and seldom change. What it makes is made off the event
+loop, swapped as one value and never changed. Few requests need single panes, so a snapshot keeps
+its lanes for them, and nothing is summed before they ask.
 
 The text of /metrics has two parts: the snapshot's, which has megabytes and is rendered and
 compressed once per snapshot, and the process's own, rendered at each scrape. A scrape gets both as
-one gzip stream: the deflated blocks of the first part are kept, those of the second follow, and
-the checksum continues where the first part's ended. So a scrape compresses kilobytes only.
+one gzip stream: the deflated blocks of the first part are kept, those of the second follow, and the
+checksum continues where the first part's ended. So a scrape compresses kilobytes only.
 """
 
 import struct

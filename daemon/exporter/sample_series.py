@@ -1,15 +1,5 @@
-"""Segments as Prometheus labels: valid names, escaped values. Pure.
-
-Lines of samples, family by family, as both text formats have them.
-
-Findings as samples of the families of experiments.
-
-Dated files that lanes refused, as samples.
-
-Since when metrics are counted that a window cannot show yet, and the layouts of lanes, as
-samples.
-
-What the tables of queries of all lanes come to, as samples: no text of any query.
+"""Lines of samples, family by family, as both text formats have them: escaped labels, and the
+samples of experiments, dated files, layouts and tables of queries (no text of any query). Pure.
 """
 
 import re

@@ -1,16 +1,10 @@
-"""The grades of one file, collected judgement by judgement, with every fault. Pure.
+"""The grades of one file, or its classes of queries, collected line by line, with every fault.
+Pure.
 
 Every reader of a format yields `Judgement`s and `Fault`s; what the formats share is checked here:
-the key of the query, the item, the grade, repetitions, and how many there may be.
-
-The lines of a text file, and the rows of a CSV file with a header.
-
-A reader takes the lines of a file as bytes, and keeps none of them. What is no text or no row is a
-fault with its line, and reading goes on after it.
-
-Files of classes of queries: CSV with the columns `query` and `class`.
-
-What `relevanced queries --classes` writes, or anybody else: one class for each query.
+the key of the query, the item, the grade, repetitions, and how many there may be. A reader takes
+the lines of a file as bytes, and keeps none of them. What is no text or no row is a fault with its
+line, and reading goes on after it.
 """
 
 import csv

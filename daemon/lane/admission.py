@@ -1,15 +1,13 @@
-"""Which values of each grouping are admitted, and which combination an impression counts in.
-Pure.
-
-What was worked out for some values, or for a text of attributes, is remembered for as long as
-it cannot change; `Admission` alone reads and fills what it remembers.
-
-Which segments an impression counts in: ids of segments and of combinations of them.
+"""Which segments an impression counts in: which values of each grouping are admitted, and the ids
+of segments and of combinations of them. Pure.
 
 A grouping is a list of attribute names, a segment one value of it. A segment gets its id when a
 lane first sees it, counting up, and keeps it for the lifetime of the lane; id 0 is the whole. A
 combination is the tuple of segment ids of one impression, one per grouping: impressions share a few
 hundred of them, so an impression stores one combination id instead of a segment id per grouping.
+
+What was worked out for some values, or for a text of attributes, is remembered for as long as it
+cannot change; `Admission` alone reads and fills what it remembers.
 """
 
 import re

@@ -1,14 +1,13 @@
-"""Attributes and experiments of impressions, parsed once for each JSON text they came in. Pure.
+"""Attributes and experiments of impressions, parsed once for each JSON text they came in, and the
+attributes that are derived from their queries. Pure.
 
 Texts repeat: many impressions share one. So whatever depends on attributes and experiments alone is
 worked out per text (an attribute id), not per impression.
 
-The derived attributes of impressions: by the words of a query, by files of classes, and by
-patterns, which are matched once for each text.
-
-Words and files are cheaper than a memory of texts: of a million queries by Zipf's law every third
-is new, and all of them do not fit into the processor's cache. Remembered is what takes long: what
-patterns match, and the keys of texts that are not ASCII.
+Attributes are derived by the words of a query, by files of classes, and by patterns. Words and
+files are cheaper than a memory of texts: of a million queries by Zipf's law every third is new, and
+all of them do not fit into the processor's cache. Remembered is what takes long: what patterns
+match, and the keys of texts that are not ASCII.
 """
 
 import json

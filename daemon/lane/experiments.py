@@ -1,9 +1,8 @@
-"""What a base pane adds to its experiments when it settles. Pure, and exact.
+"""What a base pane adds to its experiments when it settles; what stands in an excluded stretch is
+counted, not scored. Pure, and exact.
 
 A function of the pane's impressions alone, whatever their order: so of two topics it does not
 matter which was read first.
-
-Impressions of a settling pane that are left out of their experiments: counted, not scored.
 """
 
 from collections import Counter

@@ -1,15 +1,11 @@
-"""What impressions add to the judged rows of their panes: their lists, scored by the judgements
-that are in force at their own time.
+"""The judged rows of one lane, and what impressions add to them: their lists, scored by the
+judgements that are in force at their own time. Pure data, and like all rows a function of the log
+and of the files.
 
-A list counts as it stands when its record is read, so no click is waited for. The rows of a pane
-are final once the lane's watermark has reached its end + lateness, half an hour before those of
-clicks: hence a record that meets a later watermark counts everywhere else, and not here.
-
-The judged rows of one lane: those of panes and hours, the files that grade, and the lists that a
-batch shows. Pure data, and like all rows a function of the log and of the files.
-
-`attribution` notes each list as its record is read; `scoring` grades them at the end of the
-batch, and adds final panes to their hours.
+A list counts as it stands when its record is read, so no click is waited for: `attribution` notes
+it then, and `scoring` grades it at the end of the batch. The rows of a pane are final once the
+lane's watermark has reached its end + lateness, half an hour before those of clicks: hence a record
+that meets a later watermark counts everywhere else, and not here.
 """
 
 from array import array

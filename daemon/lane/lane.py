@@ -1,13 +1,6 @@
 """Everything that one lane is: the state that a commit makes durable, and what a batch changed of
-it. `attribution` applies events to it, `scoring` turns the changes into rows, `settling`
-adds settled rows to the totals, `storage` writes it down.
-
-The files of classes by which a lane derives an attribute. Pure data, and part of the lane's
-state: `settling` has what happens to them.
-
-What a lane counts: families of counts, and the outcomes of impressions and feedback.
-
-Since when each column of a lane's rows holds.
+it. `attribution` applies events to it, `scoring` turns the changes into rows, `settling` adds
+settled rows to the totals, `storage` writes it down.
 
 A lane goes from plan to plan, and its rows keep the columns that both have. A column that is new
 begins at an instant, and a sum that reaches further back must not be shown.

@@ -1,21 +1,12 @@
-"""Impressions on their way into a lane, as columns. Pure.
-
-The units and the experiment arms of open impressions: columns beside those of their state.
+"""What is kept of open impressions beside their state, as columns: units, experiment arms and
+searches; and impressions on their way into a lane. Pure.
 
 A unit (user, session, impression) is the hash of its id. An assignment is the experiments of an
 impression with their variants: impressions share a few of them, so each is interned and an
-impression has its id. Assignment ids exist in one process's memory only.
-
-The keys of queries that open impressions have, each with a number.
-
-Keys are one column of text, found by a table of hashes, as ids of impressions are: a dictionary of
-strings takes some 190 bytes for each, and this some 40.
-
-What open impressions searched for, and who searched: columns beside those of their state.
-
-A query is its key (`queries.keys`). Keys repeat, so each is interned and an impression has its
-number; numbers exist in one process's memory only. Of users there is a hash that changes with the
-day.
+impression has its id. A query is its key (`queries.keys`), interned likewise: keys are one column
+of text, found by a table of hashes, which takes some 40 bytes for each where a dictionary of
+strings takes 190. Ids and numbers exist in one process's memory only. Of users there is a hash that
+changes with the day.
 """
 
 from collections.abc import Generator, Mapping, Sequence

@@ -1,12 +1,9 @@
-"""The tables of queries of one lane. Pure, and like its hours a function of the log alone.
+"""The tables of queries of one lane, and the examples that go with the table of all traffic. Pure,
+and like its hours a function of the log alone.
 
 A base pane's sums by query are merged into the tables of the hour that contains its start, when the
 pane settles: panes in ascending order, one after the other. An hour's tables are cut to what is
 kept when settling reaches the end of the hour, and change no more.
-
-The examples of the queries of one lane, and what is stored of them.
-
-They go with the rows of WHOLE, the table of all traffic.
 """
 
 from collections.abc import Mapping

@@ -1,9 +1,5 @@
-"""What a base pane adds to the tables of queries when it settles. Pure, and exact.
-
-Which searches of a base pane become examples of their queries when it settles.
-
-Items that were shown for judged queries and are not judged: what a base pane adds to their table
-when it settles. Pure, and exact.
+"""What a base pane adds to the tables of queries when it settles: its sums by query, examples, and
+the items that were shown for judged queries and are not judged. Pure, and exact.
 
 Lists are whole by then. A list counts by the file of judgements that is in force at the time of its
 impression, once for each impression, whatever of it was too late to be graded.

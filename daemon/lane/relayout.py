@@ -1,11 +1,9 @@
-"""A lane under another plan: what stays is copied, what can be made is made, the rest begins.
-Pure.
+"""A lane under another plan: what stays is copied, what can be made is made, the rest begins; of
+its searches, too. Pure.
 
 Between two batches. Both plans must be of one join: the base pane, the waiting times, grades and
-depth are the same. The rows of hours that cannot change any more are not here, and stay as they
-are stored.
-
-What is kept of the searches of a lane that goes to another plan: tables of queries, judged rows.
+depth are the same. The rows of hours that cannot change any more are not here, and stay as they are
+stored.
 """
 
 from collections.abc import Mapping

@@ -1,10 +1,9 @@
-"""Rows of counters by segment id, in whole pages: only those that were touched cost memory.
+"""Rows of one measure of a lane, of panes and of hours, in whole pages by segment id: only those
+that were touched cost memory.
 
 Segment ids only grow while values come and go, so at any one time a few of all the pages are
 touched. A pane as long as the largest id would cost 40 kB for each new name, in the writer and in
 readers, for ever.
-
-Rows of one measure of a lane: those of panes, and those of hours, which are kept for weeks.
 
 Clicks and judgements are two measures. They differ in their columns, in when a pane is final, and
 in the keys under which `storage` writes them; what happens to their rows is the same, and stands

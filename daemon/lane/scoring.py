@@ -1,4 +1,5 @@
-"""From changes of gain states to rows: what a batch adds to the panes of every window.
+"""From changes of gain states to rows: what a batch adds to the panes of every window, and to
+judged rows.
 
 Pure, and exact: all sums are int64, so they do not depend on order or on how the log was cut into
 batches.
@@ -8,9 +9,6 @@ batches.
 The steps are ordered so that each sees few lines: the changes of a batch are counted first (equal
 changes are one line), then summed by combination, and only then spread over segments. Each longer
 window is summed from the longest panes before it that divide its own, not from the changes.
-
-What a batch adds to judged rows, and what happens to them once the watermark has passed their
-pane.
 
 Judged panes are final at their end + lateness: they are added to their hours half an hour before
 those of clicks settle, and dropped with them.

@@ -1,10 +1,8 @@
-"""What happens to rows once the watermark has passed their pane: base panes settle into totals and
-hours, and panes that no view needs are dropped. Pure.
+"""What happens once the watermark has passed a pane: base panes settle into totals and hours, panes
+that no view needs are dropped, and files of classes come into use and leave. Pure.
 
-A base pane settles when no accepted event can change it any more, so its rows are added once
-and totals never fall.
-
-When files of classes come into use in a lane, and when they leave it.
+A base pane settles when no accepted event can change it any more, so its rows are added once and
+totals never fall.
 
 An impression has the class that the file in force at its own time gives its query. It is accepted
 until its base pane settles, so a file is needed until every pane before its successor has.

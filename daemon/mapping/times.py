@@ -1,6 +1,5 @@
-"""Times of records in every unit and format, and which members of a record a source reads. Pure.
-
-Times are whole milliseconds since the epoch.
+"""Times of records in every unit and format, as whole milliseconds since the epoch; and which
+members of a record a source reads. Pure.
 """
 
 import re

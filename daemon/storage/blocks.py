@@ -5,16 +5,12 @@ the present state of each older impression that it changed. A lane is read back 
 blocks in order, and a block is unlinked when all of its contents have expired. So a commit writes
 what a batch touched and nothing per open impression, which is why its cost does not grow with them.
 
-Impressions are columns, not records: columns of small integers, states and combinations as ids of
-tables in the same block, compress to a fraction of a field per impression (see `keys`).
-
-Which parts of a lane's open state each block of its log contains, and which blocks are merged.
-
 Without merging, a commit per second would leave thousands of keys per lane, each of which a new
 owner has to read. So small blocks at the end of the log are rewritten as one with the new block:
 the blocks of a run halve in size, and their number grows with the logarithm of the commits.
 
-What new impressions searched for, and who, as a block stores it.
+Impressions are columns, not records: columns of small integers, states, combinations and searches
+as ids of tables in the same block, compress to a fraction of a field per impression (see `keys`).
 """
 
 from dataclasses import dataclass, field

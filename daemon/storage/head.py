@@ -1,17 +1,13 @@
 """The head of a lane in the store: its owner, how far it was read, what its writer needs. Pure.
 
-What a lane remembers of each log that it reads: enough to tell that log from another one.
+A lane remembers enough of each log that it reads to tell that log from another one. Offsets alone
+do not: a topic that is deleted and created again, or a log that lost its end and was written on,
+has the same offsets with other records behind them.
 
-Offsets alone do not: a topic that is deleted and created again, or a log that lost its end and was
-written on, has the same offsets with other records behind them.
-
-What the head of a lane says of its tables of queries, and the names of their keys.
-
-The mark of an owner whose work on a batch takes too long, as a field of the lane's head.
-
-It is written while the work goes on, not after it: what stalls an owner may end with the death of
-its process. A later commit leaves the field where it is, and offsets show that it is past. With
-another log, whose offsets mean something else, it is dropped.
+An owner whose work on a batch takes too long leaves a mark there while the work goes on, not after
+it: what stalls an owner may end with the death of its process. A later commit leaves the field
+where it is, and offsets show that it is past. With another log, whose offsets mean something else,
+it is dropped.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

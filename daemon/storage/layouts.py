@@ -1,10 +1,9 @@
-"""The layouts of a lane: which columns its rows have, and since when each of them holds. Pure.
+"""The layouts of a lane, and hours that were filled from a log or from files. Pure.
 
-A lane that goes to another layout writes everything that it has in memory again, under the new
-one. Rows of past hours are in the store alone, and stay as they are: whoever reads a page of an
-hour finds by the start of the hour under which layout it was written.
-
-Hours that were filled from a log or from files, as they are stored beside the lanes.
+A layout says which columns rows have, and since when. A lane that goes to another one writes
+everything that it has in memory again, under the new one. Rows of past hours are in the store
+alone, and stay as they are: whoever reads a page of an hour finds by the start of the hour under
+which layout it was written.
 
 Keys of the past of a namespace, after its prefix `{NAMESPACE:past}:`
 

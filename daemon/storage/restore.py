@@ -1,7 +1,5 @@
-"""A lane read back from the store, as its last commit left it. Pure.
-
-The commit that writes all of a lane from its owner's memory: it repairs a damaged lane, or puts
-it under another layout.
+"""A lane read back from the store as its last commit left it, and the commit that writes all of one
+from its owner's memory: it repairs a damaged lane, or puts it under another layout. Pure.
 
 A running owner has all of its lane in memory but the rows of past hours. So whatever the store lost
 of the rest can be written again, and the numbers are those of the log, integer for integer.

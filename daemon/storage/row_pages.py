@@ -1,16 +1,11 @@
-"""Row sets of a lane as it stores them: pages of 64 segments, under keys of their own. Pure.
-
-What the head of a lane says of its judged rows, and of the files that grade them.
-
-The files of classes of a lane: what its head says of them, and how that is read back.
-
-Examples of queries as a lane stores them.
+"""Row sets of a lane as it stores them: pages of 64 segments, under keys of their own; what its
+head says of judged rows and of dated files; and the examples of queries. Pure.
 
     examples:START   those of the hour that begins at START (ms) and is over: written once, read on
                      demand, and unlinked after 24 hours
 
-Those of the open hour stand in the parts of its tables (see `queries`), beside the rows that they
-belong to.
+Examples of the open hour stand in the parts of its tables (see `queries`), beside the rows that
+they belong to.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

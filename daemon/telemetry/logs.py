@@ -1,8 +1,7 @@
 """The log: one line per event on the standard error stream, from this program and its libraries.
 
-Lines are laid out for people on a terminal, and JSON for log collectors elsewhere.
-
-Log lines that are written at most once a minute for each key. time is an argument.
+Lines are laid out for people on a terminal, and JSON for log collectors elsewhere. What repeats is
+written at most once a minute for each key.
 """
 
 import logging

@@ -1,17 +1,8 @@
 """The series that a process exposes of itself, in a registry of its own: one `Telemetry` is passed
-to everything that counts.
+to everything that counts. Its status, which the API reports, is made of the same values.
 
 Names, labels and help come from the one table of families. Nothing here is shared between
 processes.
-
-How long the event loop kept others waiting: heartbeats, scrapes and commits of other lanes.
-
-A gauge of the longest stall of the last minute, not a histogram of delays: the question is whether
-one piece of work blocked the loop, and among hundreds of wake-ups between two scrapes a single
-long one moves no quantile. The value does not reset when it is read, so every Prometheus server
-sees it, at any scrape interval up to a minute.
-
-The status of a process: the values of its own series that the API reports too.
 """
 
 import asyncio

@@ -1,15 +1,13 @@
 """The hourly rows of all sources together, summed for the hours that baselines need. Pure.
 
-Weeks of hours are many rows that hardly change: they stay packed as they are stored. The hours
-that are needed are unpacked and summed over the sources once, and kept while these contain the same
+Weeks of hours are many rows that hardly change: they stay packed as they are stored. The hours that
+are needed are unpacked and summed over the sources once, and kept while these contain the same
 pages.
 
-The sources of hourly rows: the lanes, and beside them the hours that were filled from a log or
-from files.
-
-In each hour, a column of a grouping comes from one source alone: from the lanes where all of them
-have it over the whole hour, else from the first filling that has it, else it is unknown. Never from
-both: what the lanes lack they may lack in part.
+Sources are the lanes, and beside them the hours that were filled from a log or from files. In each
+hour, a column of a grouping comes from one source alone: from the lanes where all of them have it
+over the whole hour, else from the first filling that has it, else it is unknown. Never from both:
+what the lanes lack they may lack in part.
 """
 
 import math

@@ -1,19 +1,12 @@
-"""A lane as a reader sees it: rows, totals and counts at one commit. Pure.
-
-Plain values between the store that reads them and the snapshot that sums them.
-
-From when on the rows of all lanes have each column, grouping and window, and what hides what
-they lack.
+"""A lane as a reader sees it at one commit: rows, totals and counts, since when they are complete,
+and which files graded them. Plain values between the store and the snapshot that sums them. Pure.
 
 A lane that goes to another layout has new columns from an instant on. Each lane has its own, and a
 sum must not contain some lanes only: so the latest counts. In a pane or an hour that begins earlier
 the column has no values, and is undefined. A window shows it once all of it is covered.
 
-Which files of judgements graded an hour, in all lanes together, and which files lanes refused,
-also those of classes.
-
-A new file is a new grading: what two files grade must not be compared. So a reader needs to know,
-of each instant, the file of every lane, and since when it is these.
+A new file of judgements is a new grading: what two files grade must not be compared. So a reader
+needs to know, of each instant, the file of every lane, and since when it is these.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,18 +1,8 @@
-"""A reader's copy of one lane, kept up to date by what changed since the last read.
+"""A reader's copy of each lane of a namespace, kept up to date by what changed since the last read.
 
-The exporter reads every lane about once a second, so a read transfers only what changed.
-Nothing that a view contains is changed in place: requests are answered from an earlier view in
-other threads while this one takes in what changed.
-
-A reader's copy of one row set of a lane, kept up to date by what changed since the last read.
-
-Nothing that a view contains is changed in place: pages and mappings are replaced instead.
-
-A reader's copy of the judged rows of one lane, kept up to date as that of its rows is.
-
-Which lanes do not move: all views wait for them.
-
-Reading every lane of a namespace: what changed of each, and which are damaged.
+The exporter reads every lane about once a second, so a read transfers only what changed. Nothing
+that a view contains is changed in place: pages and mappings are replaced, as requests are answered
+from an earlier view in other threads.
 
 A damaged lane is not read. What this process read of it before is a right copy, as of then, and
 goes on to be summed; without a copy there is no sum, because one without the lane would be smaller

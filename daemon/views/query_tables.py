@@ -1,6 +1,5 @@
-"""Stored tables of queries as the values that are merged. Pure.
-
-Which hours of the tables of queries a window has, and which are usual for it.
+"""Stored tables of queries as the values that are merged, and which hours of them a window has, or
+are usual for it. Pure.
 """
 
 from collections.abc import Mapping, Sequence

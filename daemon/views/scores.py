@@ -1,12 +1,9 @@
 """The scores of a snapshot as one object, and that object as JSON, CSV or a table. Pure.
 
 Three states stay apart: no traffic (`impressions` is 0), undefined (`mean` is null though there are
-impressions) and a mean of 0.
-
-Rows as CSV that is safe to open.
-
-Names of segments come from events, so anybody may choose them: a spreadsheet would run a text that
-begins like a formula. Such a text gets an apostrophe before it, as in spreadsheets themselves.
+impressions) and a mean of 0. CSV is safe to open: names of segments come from events, so anybody
+may choose them, and a spreadsheet would run a text that begins like a formula. Such a text gets an
+apostrophe before it, as in spreadsheets themselves.
 """
 
 import csv

@@ -1,9 +1,8 @@
-"""All lanes summed at one common instant: windows, totals and counts.
+"""All lanes summed at one common instant: windows, totals and counts, and means with their standard
+errors.
 
 Pure arithmetic on what was read of the lanes: exact integers, and the same for any split of the
 traffic into lanes. It knows no store, no clock and no text.
-
-Means and their standard errors from counts, sums and sums of squares.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,13 +1,10 @@
-"""Each segment in a window now and an hour before: the rows of the table of changes. Pure.
+"""The rows of the tables of changes: each segment in a window now and an hour before, and in the
+last settled hours beside the same hours of yesterday or of the last weeks. Pure.
 
 A change is called better or worse only if it exceeds its noise. In the live view feedback is still
 missing, which shifts every segment alike: there a segment is called only if it also changed against
-the rest of the traffic.
-
-Each segment in the last settled hours beside the same hours of yesterday, or of the last weeks.
-
-The arithmetic is that of the alert rules: the noise of a difference contains the design effect and
-the drift between days or weeks.
+the rest of the traffic. The arithmetic of hours is that of the alert rules: the noise of a
+difference contains the design effect and the drift between days or weeks.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,6 +1,5 @@
-"""The tallies of an experiment: what its statements are computed from. Pure.
-
-The effect of an experiment day by day, and up to the end of each day.
+"""An experiment: the tallies that its statements are computed from, and its effect day by day and
+up to the end of each day. Pure.
 """
 
 from collections.abc import Iterator, Sequence

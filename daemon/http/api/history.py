@@ -1,8 +1,5 @@
-"""One metric of one segment, pane by pane. Pure.
-
-The two periods that are compared: a window now, and one an hour before.
-
-The hourly scores that are kept for weeks: one row for each hour, segment and metric.
+"""One metric of one segment over time: pane by pane, in the two periods that are compared, and hour
+by hour for weeks. Pure.
 """
 
 from collections.abc import Iterator, Sequence

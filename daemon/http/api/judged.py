@@ -1,13 +1,8 @@
-"""Judged scores: of each window, beside what is usual, and pane by pane. Pure.
+"""Judged scores: of each window, beside what is usual, and pane by pane; and the dated files of
+each lane, of judgements and of classes of queries. Pure.
 
 They stand beside the scores of feedback and are another measure, also where a metric has the same
-name: hence `judged_metric`.
-
-The last hours by judgements, beside earlier hours that the same file graded.
-
-The arithmetic is that of the alert rules.
-
-The dated files of each lane: of judgements, and of classes of queries.
+name: hence `judged_metric`. The arithmetic is that of the alert rules.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -1,14 +1,5 @@
-"""The parameters of a route: their rules, and the errors for values that break them. Pure.
-
-Answers as CSV: a header, and one line for each row of the answer.
-
-An experiment that a request names.
-
-The list of what the API has.
-
-The segments of each grouping.
-
-The fields of what is posted: what they may be, and what is said of one that is not.
+"""What requests give: the parameters of a route and the fields of what is posted, with their rules
+and the errors for values that break them; and the answers that list what can be asked for. Pure.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -1,4 +1,5 @@
-"""Columns of integers that grow at the end and return memory at the front. Pure.
+"""Columns that grow at the end and return memory at the front: integers, and where texts end; and a
+map of integers that is looked up for a whole batch at once. Pure.
 
 Why not `array` or numpy arrays: the columns of a lane are its largest objects, and in the heap each
 left a hole as large as itself whenever it grew and moved. Here each column is an anonymous mapping
@@ -6,12 +7,8 @@ of its own. Addresses beyond its values are reserved, but cost no memory before 
 a column grows without slack, without a copy and without holes; and pages whose values were dropped
 at the front are returned to the system at once, while the other values stay where they are.
 
-Where texts end that are stored one after the other.
-
-Ids mostly have one length: then that length is all that is stored. Otherwise an end takes four
-bytes, or eight once there are more bytes than four bytes can count.
-
-Integers by integer key, looked up for a whole batch at once in sorted arrays.
+Ids mostly have one length: then that length is all that is stored of where they end. Otherwise an
+end takes four bytes, or eight once there are more bytes than four bytes can count.
 
 A dictionary needs a Python object and a look-up for each key of a batch. Nearly all keys of a batch
 were seen before: one binary search answers them together, and inserting is rare.

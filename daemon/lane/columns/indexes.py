@@ -1,4 +1,4 @@
-"""Slots by the id of their impression, for a whole batch of ids at once. Pure.
+"""How open impressions are found: by id for a whole batch at once, and by base pane. Pure.
 
 An open-addressing table of slots, probed linearly by a 32-bit hash of the id. It finds equal hashes
 only: callers compare the ids of the few slots that it returns.
@@ -6,15 +6,11 @@ only: callers compare the ids of the few slots that it returns.
 Why not a dictionary: it needs a Python string, an integer and an entry per open impression, and a
 look-up per id. The table takes 4 bytes per cell, and all ids of a batch are probed together, in
 rounds of numpy calls. Every round costs the same calls for ten ids as for ten thousand, so the
-number of rounds is what counts: most chains end in the first round, which needs no second axis,
-and later rounds read twice as many cells each, so that one long chain does not cost forty rounds.
-
-Times in four bytes each.
+number of rounds is what counts: most chains end in the first round, which needs no second axis, and
+later rounds read twice as many cells each, so that one long chain does not cost forty rounds.
 
 All impressions of a lane are open at once, so their times lie within days of each other: they are
 stored as milliseconds since an origin. Times too far apart for that take eight bytes.
-
-Which of the open impressions belong to a base pane.
 
 A list of slots per pane would take as much memory as the times, from which the panes follow. So
 only the first and the last slot of each pane are stored, and its impressions are searched between

@@ -1,17 +1,13 @@
 """The store of lanes in Redis: claim, begin anew, verify, load, commit, touch, read, sweep. Every
-step of a lane is one script on one hash slot.
+step of a lane is one Lua script on one hash slot.
 
 A commit is applied once or not at all, whatever is lost, repeated or delayed, as long as the caller
 sends the same `Commit` again until it is answered. The scripts state why their steps are in the
 order they are.
 
-A commit as its script takes it: the values staged before, the keys, the arguments.
-
 Large values are first SET under staging names, and the script only renames them: what passes
 through Lua costs Redis about 1.5 ns per byte, while it serves nobody else. For small pages that is
 cheaper than staging them, see `INLINE_BYTES`.
-
-The Lua scripts: every step of a lane is one of them, on one hash slot.
 
 Scripts, not functions: EVALSHA names a script by its content, so that two versions of the daemon
 share a server, and nothing has to be loaded on each master.

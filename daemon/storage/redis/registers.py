@@ -1,18 +1,14 @@
-"""Which other logs lanes may begin: permissions of an operator, stored beside the lanes.
+"""What stands beside the lanes of a namespace: where each lane began, what an operator permitted,
+and the markers that people set.
 
-The hash `NAMESPACE:accepted` has "LANE TOPIC" → [topic id, stored offset at which it stopped].
+A lane that lost its head, or everything, looks like one that was never claimed. The register of
+lanes tells the two apart, and says from where the log must be read again.
 
-The markers that people set, stored beside the lanes.
-
-The hash `NAMESPACE:markers` has marker id → its bytes, and under the empty name a tag that differs
-after every change. The hash is never empty again once it exists: where it is missing after it was
-there, the server lost it.
-
-What a namespace knows of its lanes outside their own keys: where each began, and which an
-operator permitted to begin anew.
-
-A lane that lost its head, or everything, looks like one that was never claimed. This tells the two
-apart, and says from where the log must be read again.
+    NAMESPACE:accepted  "LANE TOPIC" → [topic id, stored offset at which it stopped]: the other logs
+                        that lanes may begin
+    NAMESPACE:markers   marker id → its bytes, and under the empty name a tag that differs after
+                        every change; never empty again once it exists: where it is missing after
+                        it was there, the server lost it
 """
 
 import secrets

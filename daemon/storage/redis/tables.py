@@ -1,6 +1,5 @@
-"""The past of a namespace: hours that were filled, written by one process at a time.
-
-Tables of queries as readers fetch them: when somebody asks, not with every read of a lane.
+"""Hours that were filled, written by one process at a time, and tables of queries as readers fetch
+them: when somebody asks, not with every read of a lane.
 """
 
 import asyncio
