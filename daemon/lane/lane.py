@@ -1,6 +1,6 @@
 """Everything that one lane is: the state that a commit makes durable, and what a batch changed of
 it. `attribution` applies events to it, `scoring` turns the changes into rows, `settling` adds
-settled rows to the totals, `storage` writes it down.
+settled rows to the totals, `storage` writes it down. Pure.
 
 A lane goes from plan to plan, and its rows keep the columns that both have. A column that is new
 begins at an instant, and a sum that reaches further back must not be shown.
