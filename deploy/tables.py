@@ -1,7 +1,8 @@
 """Renews the tables in the documents that are made from the code: `make tables`."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,15 +13,32 @@ from relevanced.metrics import markdown
 ROOT: Final = Path(__file__).parent.parent
 HEADER: Final = "\n| "
 CSV: Final = ".csv"
+SOURCES: Final = "sources."
+FILE: Final = "_file"
 
 
 def settings() -> str:
-    """The table of all settings, a row for those of one meaning."""
+    """The table of the settings outside of `[[sources]]`: of those with * a change restarts."""
+    return _settings([row for row in rows() if not row.key.startswith(SOURCES)])
+
+
+def sources() -> str:
+    """The table of the keys of a source, as they are written below it."""
+    found = [row for row in rows() if row.key.startswith(SOURCES)]
+    return _settings([replace(r, section=r.section[len(SOURCES) :], restarts=False) for r in found])
+
+
+def _settings(listed: Sequence[SettingRow]) -> str:
+    """A row for those of one meaning; `[_file]` stands behind a secret that a file may give."""
     keys: dict[tuple[str, str], list[str]] = {}
-    for row in rows():
+    known = {row.key for row in listed}
+    for row in listed:
+        if row.key.endswith(FILE) and row.key.removesuffix(FILE) in known:
+            continue
         default = row.kind.name if row.written is None else f"`{row.written}`"
         cells = (default, row.meaning + _choice(row))
-        keys.setdefault(cells, []).append(f"`{row.key}`{' *' * row.restarts}")
+        key = f"{row.key}[{FILE}]" if row.key + FILE in known else row.key
+        keys.setdefault(cells, []).append(f"`{key}`{' *' * row.restarts}")
     lines = ["| setting | default, or kind | meaning |", "|---|---|---|"]
     for cells, named in keys.items():
         escaped = (cell.replace("|", "\\|") for cell in (", ".join(named), *cells))
@@ -60,6 +78,7 @@ def _parameter(described: dict[str, Any]) -> str:
 TABLES: Final[tuple[tuple[str, str, Callable[[], str]], ...]] = (
     ("deploy/guide/metrics.md", "# Metrics", markdown),
     ("deploy/guide/settings.md", "# Settings", settings),
+    ("deploy/guide/settings.md", "## Sources", sources),
     ("deploy/guide/api.md", "## Paths", paths),
 )
 """(document, heading of the section whose first table is made, what makes it)."""

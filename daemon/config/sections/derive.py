@@ -114,13 +114,12 @@ class DeclaredDerivation:
     directory: str = setting(
         "",
         text(r".*", "must be a text"),
-        "The directory of dated files query,class that say the value of each query: see"
-        " relevanced classes.",
+        "The directory of dated files query,class, as `relevanced classes add` fills it.",
     )
     unlisted: str = setting(
         "tail",
         text(r".*", "must be a text"),
-        "With a directory: the value of queries that the file in force does not list.",
+        "The value of queries that the file in force does not list.",
     )
 
     @property

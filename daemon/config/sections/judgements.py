@@ -43,8 +43,7 @@ class JudgementsSection:
     metrics: tuple[str, ...] | None = setting(
         None,
         optional(several(any_text(rule="must be the name of a metric"), "list of metrics")),
-        "Metrics that are scored by judgements. Default, with a directory: nDCG@10, P@5 and"
-        " Judged@10.",
+        "Metrics to score. Default, with a directory: nDCG@10, P@5 and Judged@10.",
         shapes=LAYOUT,
     )
     relevant_from: float = setting(
@@ -59,14 +58,14 @@ class JudgementsSection:
     unjudged: str = setting(
         "zero",
         choice("zero", SKIP),
-        "What an item without a judgement is: one without gain, or none (condensed lists).",
+        "An item without a judgement: zero gives it no gain, skip leaves it out.",
         shapes=LAYOUT,
     )
     missing: bool = setting(
         False,
         flag(),
-        "Whether items that are shown for judged queries and not judged are counted, for"
-        " `relevanced judgements missing`. Needs [queries].",
+        "Whether `relevanced judgements missing` can list what is shown and not judged. Needs"
+        " [queries].",
         shapes=LAYOUT,
     )
 

@@ -60,7 +60,7 @@ class KafkaSection:
         shapes=JOIN,
     )
     group_id: str = setting(
-        "relevanced", _NAME, "Consumer group; the hash of what the join depends on is appended."
+        "relevanced", _NAME, "Consumer group; a hash of what the join depends on is appended."
     )
     client_id: str = setting(
         "relevanced", text(), "Client id; the host and the process id are appended."
@@ -68,11 +68,11 @@ class KafkaSection:
     start: Start | None = setting(
         None,
         optional(log_start()),
-        "Where a new namespace starts reading. Default: as far back as the longest window needs; "
+        "Where a new namespace starts reading. Default: as long ago as the longest window needs; "
         '"earliest" gives baselines from the first hour.',
     )
     security_protocol: str = setting(
-        "PLAINTEXT", choice(*SECURITY_PROTOCOLS), "Protocol of the connections to the brokers."
+        "PLAINTEXT", choice(*SECURITY_PROTOCOLS), "Protocol of the connections."
     )
     sasl_mechanism: str | None = setting(
         None, optional(choice(*SASL_MECHANISMS)), "How this client authenticates."
@@ -106,7 +106,7 @@ class KafkaSection:
     isolation_level: str = setting(
         "read_committed",
         choice("read_committed", "read_uncommitted"),
-        "read_committed leaves out records of aborted transactions.",
+        "read_committed leaves out records of aborted transactions, read_uncommitted does not.",
         shapes=JOIN,
     )
 
@@ -132,7 +132,7 @@ class RedisSection:
     namespace: str = setting(
         "relevanced",
         _NAME,
-        "First part of every key; the hash of what the join depends on is appended.",
+        "First part of every key; a hash of what the join depends on is appended.",
     )
     keep_s: int = setting(
         "7d", duration(1000, 3_600_000), "A namespace without a commit for this long is removed."
@@ -147,7 +147,7 @@ class EventsSection:
     max_future_s: int = setting(
         "5m",
         duration(1000, 0),
-        "How far the time of an event may be ahead of the Kafka timestamp of its record.",
+        "How far an event may be ahead of the Kafka timestamp of its record.",
         shapes=JOIN,
     )
     max_record_bytes: int = setting(
@@ -163,7 +163,10 @@ class EventsSection:
         shapes=JOIN,
     )
     ubi_lists: str = setting(
-        LOGGED, choice(*LISTS), "Lists of ubi: of queries, or of the items shown.", shapes=JOIN
+        LOGGED,
+        choice(*LISTS),
+        "Lists of ubi: logged with the query, or made of the items shown.",
+        shapes=JOIN,
     )
 
 
@@ -180,14 +183,14 @@ class RegistrySection:
                 "must be http(s)://host:port/path, or several of them separated by commas",
             )
         ),
-        "Address of the registry, or several separated by commas, which are tried in turn. For"
-        " Apicurio Registry with its path, such as http://host:8080/apis/ccompat/v7.",
+        "Address of the registry, or several with commas, tried in turn; of Apicurio Registry with"
+        " its path, such as http://host:8080/apis/ccompat/v7.",
     )
     kind: str = setting(
         CONFLUENT,
         choice(CONFLUENT, GLUE),
         "confluent: the REST protocol of Confluent, Redpanda, Karapace and Apicurio. glue: AWS"
-        " Glue, which needs region and the package boto3.",
+        " Glue.",
     )
     region: str | None = setting(
         None, optional(text(r"[a-z0-9-]+", "must be a region such as eu-west-1")), "Region of Glue."
@@ -196,7 +199,7 @@ class RegistrySection:
     password: Secret | None = setting(None, optional(secret()), "Password, or secret of the key.")
     password_file: str | None = setting(None, _PATH, "File with the password.")
     bearer_token_file: str | None = setting(
-        None, _PATH, "File with a bearer token, which is read again for each request."
+        None, _PATH, "File with a bearer token, read again for each request."
     )
     ssl_cafile: str | None = setting(
         None, _PATH, "Trusted certificates (PEM). Default: those of the system."
@@ -265,8 +268,7 @@ class LogSection:
     record_values: bool = setting(
         False,
         flag(),
-        "Whether lines on refused records show the refused value, which may be personal data. Dead "
-        "letters have it in any case.",
+        "Whether lines on refused records show the refused value, which may be personal data.",
     )
 
 
@@ -300,7 +302,7 @@ class AttributionSection:
     grades: dict[str, float] = setting(
         {"click": 1, "add_to_cart": 2, "purchase": 3},
         table("table of kind to grade", _GRADE),
-        "Grade of each kind of feedback. A table that is given replaces the whole default.",
+        "Grade of each kind of feedback. A table replaces the whole default.",
         shapes=JOIN,
     )
 
@@ -351,14 +353,13 @@ class SegmentsSection:
     max_values: int | None = setting(
         None,
         optional(integer(1, 1_000_000)),
-        "Distinct values of a grouping that are admitted. Default: 10 times max_segments, at least"
-        " 1000.",
+        "Values of a grouping that are admitted. Default: 10 times max_segments, at least 1000.",
         shapes=LAYOUT,
     )
     discovered_experiments: int = setting(
         8,
         integer(0, 1_000),
-        "Number of experiments that are taken from events besides [experiments.NAME]; 0: none.",
+        "Experiments that are taken from events beside those declared; 0: none.",
         shapes=LAYOUT,
     )
 
@@ -370,7 +371,6 @@ class HistorySection:
     days: int = setting(
         35,
         integer(0, 400),
-        "Days of settled hourly rows that are kept for baselines; 0 keeps none. A new namespace "
-        'begins at kafka.start: "earliest" fills the history from all records that Kafka retains.',
+        "Days of settled hourly rows that are kept for baselines; 0: none.",
         shapes=LAYOUT,
     )

@@ -223,10 +223,7 @@ NAMES: Final = (*FORMATS, *presets())
 
 
 JOINS: Final = ("id",)
-_RANK_BASE: Final = (
-    "The rank that the producers give to the first item, 0 or 1. Lists are sorted by the numbers"
-    " themselves."
-)
+_RANK_BASE: Final = "The rank that the producers give to the first item, 0 or 1."
 _REASON: Final = "must be 1 to 40 of a-z, 0-9, _"
 
 
@@ -240,12 +237,12 @@ class SourceKeys:
     preset: str | None = setting(
         None,
         optional(named(NAMES)),
-        "A format whose keys are read first; keys that are given here replace its keys one by one.",
+        "A format whose keys are read first; each key that is given here replaces its own.",
     )
     codec: str = setting(
         JSON,
         named(CODECS),
-        "How the body of a record is written; json includes JSON Schema. avro and protobuf need the"
+        "How the body of a record is written: json, also with JSON Schema; avro or protobuf, with the"
         " extra of that name.",
     )
     framing: str = setting(
@@ -258,19 +255,21 @@ class SourceKeys:
     schema_file: str | None = setting(
         None,
         optional(text()),
-        "Of avro: file with the schema that all records were written by. Its content shapes rows.",
+        "Of avro: file with the schema that all records were written by.",
     )
     descriptor_set: str | None = setting(
         None,
         optional(text()),
-        "Of protobuf: file with a FileDescriptorSet, as protoc --descriptor_set_out"
-        " --include_imports or buf build writes it. Its content shapes rows.",
+        "Of protobuf: file with a FileDescriptorSet, as buf build or protoc --descriptor_set_out"
+        " --include_imports writes it.",
     )
     message: str | None = setting(
-        None, optional(text()), "Of protobuf: the full name of the message in descriptor_set."
+        None, optional(text()), "Of protobuf: the full name of the message."
     )
     envelope: str = setting(
-        "none", choice(*ENVELOPES), "cloudevents: expressions see the data, ce(name) an attribute."
+        "none",
+        choice(*ENVELOPES),
+        "cloudevents: expressions see the data, ce(name) an attribute; none: the record.",
     )
     each: Expression | None = setting(
         None,
@@ -281,14 +280,14 @@ class SourceKeys:
     time_format: str = setting(
         "auto",
         time_format(),
-        "How times are written: ISO 8601 with a zone or a number of s, ms, µs or ns by its size"
-        " (auto), a unit, or a format as of strptime.",
+        "How times are written: auto is ISO 8601 with a zone, or a number of s, ms, us or ns by its"
+        " size; else a unit, or a format as of strptime.",
     )
     time_zone: Zone = setting(
         "UTC",
         time_zone(),
-        "The time zone of a time format without %z. Of a time that a change of clocks repeats, that"
-        " nearer to the time of the Kafka record is meant.",
+        "The time zone of a format without %z. Of a time that a change of clocks repeats, that nearer"
+        " to the time of the Kafka record is meant.",
     )
 
 
@@ -321,10 +320,10 @@ class ImpressionKeys:
     no_items: str = setting(
         SKIP,
         choice(*NO_ITEMS),
-        "What it is if `items` gives null: skipped as no_list, or a search without results.",
+        "Where `items` is null: skip it as no_list, or take it for a search with an empty list.",
     )
     first_rank: Expression | None = setting(
-        None, optional(jmespath()), "The rank of the first item, from 1. Default: 1."
+        None, optional(jmespath()), "The rank of the first item. Default: 1."
     )
     page: Expression | None = setting(
         None, optional(jmespath()), "In place of first_rank: the number of the page."
@@ -349,8 +348,7 @@ class ImpressionKeys:
     experiments: ExperimentsTable | None = setting(
         None,
         optional(experiments()),
-        "Variants by experiment; or { map = … }, an object of them; or { list = …, name = …,"
-        " variant = … }.",
+        "Variants by experiment; `map` is an object of them.",
     )
     query: Expression | None = setting(
         None,
@@ -367,7 +365,7 @@ class FeedbackKeys:
         None, optional(jmespath()), "The condition for feedback. Default: always."
     )
     id: Id | None = setting(None, optional(identifier()), "The id of the impression.")
-    join: str = setting("id", choice(*JOINS), "How feedback finds its impression: by the id.")
+    join: str = setting("id", choice(*JOINS), "How feedback finds its impression.")
     time: Expression | None = setting(None, optional(jmespath()), "When it happened.")
     kind: Expression | None = setting(None, optional(jmespath()), "What kind it is of.")
     kinds: Mapping[str, str] | None = setting(
@@ -404,6 +402,4 @@ class DropKeys:
     value: Expression | None = setting(
         None, optional(jmespath()), "A value that is looked up in values_file."
     )
-    values_file: str | None = setting(
-        None, optional(text()), "File with one value a line. Its values shape rows, not its name."
-    )
+    values_file: str | None = setting(None, optional(text()), "File with one value a line.")
