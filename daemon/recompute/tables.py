@@ -145,7 +145,7 @@ def table_text(
 ) -> str:
     """A table with columns of texts and of numbers, and lines below it."""
     console = Console(file=io.StringIO(), width=_UNBOUNDED, force_terminal=False)
-    table = Table()
+    table = Table(box=SIMPLE_HEAD)
     for name in texts:
         table.add_column(name)
     for name in numbers:

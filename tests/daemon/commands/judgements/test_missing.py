@@ -24,7 +24,7 @@ async def test_items_are_printed_as_a_table_json_and_csv() -> None:
     async for client in serving(site_of()):
         table = await call(client)
         assert table.exit_code == 0, table.output
-        assert "│ shoes                      │ b     │    12 │" in table.output
+        assert ["shoes", "b", "12"] in [line.split() for line in table.output.splitlines()]
         assert "(rare: fewer than 3 users)" in table.output
         as_json = await call(client, "--output", "json", "--limit", "1")
         assert len(json.loads(as_json.output)["rows"]) == 1
@@ -45,7 +45,7 @@ def test_table_says_what_it_leaves_out(hours: int) -> None:
     row = UnjudgedItem("a\x1b[2J", "b", None, 7, 2)
     found = UnjudgedItems("from", "until", hours, 1, 10, 5, 3, (row,), 4, 9, 20, 6)
     text = missing_table(found)
-    assert text.startswith("items without a judgement, from to until\n┏")
+    assert text.startswith("items without a judgement, from to until\n\n  query ")
     assert "\x1b" not in text and "a\\x1b[2J" in text
     assert "Up to 2 searches" in text and "at most 6 times" in text and "2 more: --limit" in text
     assert "Redis lost them" in text and ("Not counted for a whole hour" in text) == (not hours)
