@@ -4,6 +4,7 @@ proposes for the traffic of every preset, which is what the table of presets has
     python -m deploy.doctor_examples    # writes the page: make doctor-examples
 """
 
+import re
 import tomllib
 from contextlib import chdir
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from . import example_commands
 PAGE: Final = Path(__file__).parent / "guide" / "topics.md"
 SAMPLE: Final = "--kcat --start 2026-11-20T12:00:00Z --duration 15m --rate 4"
 PROPOSAL: Final = "# Proposed by relevanced doctor."
+LEFT_OUT: Final = re.compile(r"(?:^ok +(?:ids|duplicates|attribute|smallest drop by) .*\n)+", re.M)
 
 
 @dataclass(frozen=True)
@@ -65,9 +67,14 @@ def proposed(output: str) -> list[dict[str, Any]]:
     return list(tomllib.loads(mark + toml)["sources"])
 
 
+def shown(output: str) -> str:
+    """What the page has of it: lines that are like others stand as `…`."""
+    return LEFT_OUT.sub("…\n", output)
+
+
 def with_example(page: str) -> str:
     """The page with the section of its example as it is now."""
-    return example_commands.with_section(page, SHOWN.commands, output_of(SHOWN))
+    return example_commands.with_section(page, SHOWN.commands, shown(output_of(SHOWN)))
 
 
 if __name__ == "__main__":

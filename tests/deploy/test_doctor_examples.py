@@ -12,7 +12,7 @@ RENEW = "run: make doctor-examples"
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.title)
 def test_the_page_has_what_doctor_says(example: Example) -> None:
     page, output = PAGE.read_text(), doctor_examples.output_of(example)
-    section = example_commands.section_of(example.commands, output)
+    section = example_commands.section_of(example.commands, doctor_examples.shown(output))
     assert example != SHOWN or section in page, RENEW
     assert all(preset in output for preset in example.topics.values())
     for source in doctor_examples.proposed(output):
