@@ -65,7 +65,7 @@ class SettingRow:
 
 @click.command("settings")
 @click.argument("keys", nargs=-1, metavar="[KEY]...")
-@click.option("--markdown", is_flag=True, help="Print the table of the documents instead.")
+@click.option("--markdown", is_flag=True, help="Print a table in Markdown instead.")
 def settings_command(keys: Sequence[str], markdown: bool) -> None:
     """List every setting as commented TOML, or those whose name contains a KEY.
 
@@ -112,7 +112,7 @@ def _meaning(section: str) -> str:
 
 
 def table(settings: Sequence[SettingRow]) -> Iterator[str]:
-    """The lines of the table in the documents."""
+    """The lines of a table in Markdown."""
     yield "| setting | default | kind | meaning |"
     yield "|---|---|---|---|"
     for row in settings:
