@@ -29,7 +29,7 @@ class QueriesSection:
     text: str = setting(
         OFF,
         choice(*TEXTS),
-        "How queries are kept: off is not at all, plain as text, hashed as hashes with a secret key.",
+        "How queries are kept: off is not at all, plain as text, hashed with a secret key.",
         shapes=LAYOUT,
     )
     by: str | None = setting(
