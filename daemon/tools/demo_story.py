@@ -62,7 +62,7 @@ def reading_text(story: DemoStory, as_of_ms: int | None, now_ms: int) -> str:
     begin_ms = story.stream.start_ms
     left_ms = now_ms - max(begin_ms, begin_ms if as_of_ms is None else as_of_ms)
     whole = span_text(story.history_s * 1000)
-    return f"{_clock(now_ms)}  reading {whole} of history: {span_text(left_ms)} left"
+    return f"{_clock(now_ms)}  reading {whole} of history: {span_text(left_ms)} of it left"
 
 
 def story_text(report: Report, regression: Regression, start_ms: int, now_ms: int) -> str:

@@ -683,6 +683,31 @@ async def test_what_is_only_diluted_is_not_red(page: Page, story: Reading) -> No
     await daemon.stop(page)
 
 
+async def test_what_live_traffic_shows_to_be_back_is_told_until_when_it_was_low(
+    page: Page, story: Reading
+) -> None:
+    """Headline, list and rows agree from the minutes behind a repair on, long before it settles."""
+    back = {"since": "2026-11-20T11:56:00Z", "mean": 0.49, "known_until": "2026-11-20T11:29:00Z"}
+
+    def is_back(answer: dict[str, Any]) -> dict[str, Any]:
+        return answer | {"open": [one | {"back_live": back} for one in answer["open"]]}
+
+    await page.alter(CHANGES, is_back)
+    daemon = Daemon(story)
+    await daemon.start()
+    await page.open(daemon.unfolded)
+    await page.until(FULL)
+    said = (await page.value(SAID))[0][0]
+    assert said.endswith(", not recovered by 11:29; live it is back at 0.49 since 11:56.")
+    colour = "getComputedStyle(document.querySelector('#open li')).borderLeftColor"
+    calm = await page.value(colour)
+    assert await page.value("document.querySelectorAll('#movers td.worse').length") == 0
+    assert "▼ until 11:56" in (await page.value(ROW))[0]
+    await page.value("document.querySelector('#open li').className = 'open'")
+    assert await page.value(colour) != calm
+    await daemon.stop(page)
+
+
 async def test_before_anything_has_settled_nothing_is_claimed(page: Page) -> None:
     daemon = Daemon(reading_of([lane_view(three_states())]))
     await daemon.start()

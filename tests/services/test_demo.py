@@ -139,7 +139,7 @@ def test_scores_of_every_segment_slide_and_follow_the_story_to_its_end(demo: Dem
     wait(lambda: recovered in headline(port), RECOVERED_WITHIN_S)
 
     lines = demo.log.read_text().splitlines()
-    assert lines[0].endswith("  reading 70 min of history: 70 min left")
+    assert lines[0].endswith("  reading 70 min of history: 70 min of it left")
     story = next(n for n, line in enumerate(lines) if METRIC in line)
     assert lines[story].endswith(f"(ranking of country=DE breaks in {BREAKS_AFTER_S} s)")
     assert lines[story + 2].strip().startswith("Up to ")

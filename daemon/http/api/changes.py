@@ -116,6 +116,15 @@ class Level(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     own earlier weeks as these are from the weeks of now."""
 
 
+class BackLive(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What has not settled yet shows that a score is back: late feedback can only raise it."""
+
+    since: str
+    mean: float
+    known_until: str
+    """End of what has settled, by which the score had not recovered."""
+
+
 class Explained(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The segments that carry a change of the whole."""
 
@@ -199,6 +208,8 @@ class OpenChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What had settled by then was enough to call it."""
     view: Literal["settled"]
     recovered: str | None
+    back_live: BackLive | None
+    """null where live traffic does not show that it is back, and once it has recovered."""
     explained_by: Explained | None
     """null where it is everywhere, or too small to say."""
     pattern: LooksLike | None

@@ -204,6 +204,7 @@ EXAMPLES: Final[Mapping[str, Any]] = {
     "window": "5m",
     "without_control": False,
     "words": "0.012 better (from 0.004 to 0.020)",
+    "BackLive.known_until": TIME,
     "Explained.segments": ["DE"],
     "HeadlineParts.better": None,
     "HeadlineParts.ended": None,

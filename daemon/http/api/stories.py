@@ -35,6 +35,7 @@ from ...exporter import Detection, Reading
 from ...plan import Plan
 from ...views import SETTLED
 from .changes import (
+    BackLive,
     Another,
     Explained,
     GradedBy,
@@ -252,6 +253,7 @@ def _change(
         called_at=timestamp_text(story.called_ms),
         view="settled",
         recovered=None if ended is None else timestamp_text(round(ended)),
+        back_live=_back_live(story),
         explained_by=_explained(story),
         pattern=looks_like(story.pattern),
         also=_others(story.also),
@@ -263,6 +265,13 @@ def _change(
         graded=_graded(story),
         beside=other,
     )
+
+
+def _back_live(story: Story) -> BackLive | None:
+    live = story.live
+    if live is None or story.fall.ended_ms is not None:
+        return None
+    return BackLive(timestamp_text(live.since_ms), live.mean, timestamp_text(live.settled_ms))
 
 
 def _graded(story: Story) -> GradedBy | None:

@@ -7,7 +7,7 @@ import { clockText } from "./clock.js";
 import { $, element, keyed, setText, shape, visible } from "./dom.js";
 import { showFolds, unfold, wireFolds } from "./folds.js";
 import { absentText, headlineChange, headlineMetric, linkedChange, showHeadline } from "./headline.js";
-import { sharedWith, showOpen } from "./open.js";
+import { showOpen, whyLow } from "./open.js";
 import { SPANS } from "./hours.js";
 import { BEYOND } from "./judged.js";
 import { JudgedPanel } from "./judgedpanel.js";
@@ -64,31 +64,31 @@ function showControls(health, selected, graded) {
 
 function showScores(health, at, found) {
   const { shown } = found;
-  const shared = (change) => (change.verdict === "diluted" ? sharedWith(found.settled, change) : "");
+  const why = (change) => whyLow(found.settled, change);
   showHeadline(health, at, found);
   showAcknowledged(headlineChange(found.settled), found.settled.as_of, health);
   setText($("absent"), absentText(at, found));
   $("absent").hidden = !$("absent").textContent;
   showOpen($("open"), found.settled);
   showWide(health, at, found);
-  showWhere(at, found, shared);
+  showWhere(at, found, why);
   const title = isWhole(found.segment) ? "everything" : visible(spoken(found.segment.segment));
   const grouping = isWhole(found.segment) ? " " : ` ${visible(found.segment.grouping)}, `;
   $("metrics-title").replaceChildren(`Every metric of ${title}`, element("small", {}, `${grouping}${at.window} ${at.view}`));
-  showMetrics($("metrics").querySelector("tbody"), found.metrics.changes, found.metrics.beyond, at.metric, shared, new Map(health.metrics.map((one) => [one.metric, one.meaning])));
+  showMetrics($("metrics").querySelector("tbody"), found.metrics.changes, found.metrics.beyond, at.metric, why, new Map(health.metrics.map((one) => [one.metric, one.meaning])));
   $("lines-title").replaceChildren(`${at.metric} of ${title}`, element("small", {}, `${grouping}as each window slid`));
   showCharts(health, at, found);
   showVariants($("experiments"), found.variants, found.experiments, at);
 }
 
 // The segments that moved, and in a line what the others are; all of them once that is opened.
-function showWhere(at, { shown, graded, segment }, shared) {
+function showWhere(at, { shown, graded, segment }, why) {
   const { changes, beyond } = graded ? { changes: graded.rows, beyond: BEYOND } : shown;
   const wanted = $("filter").value.trim().toLowerCase();
   const first = firstRows(changes, segment);
   const matching = changes.filter((one) => `${named(one)} ${one.grouping}`.toLowerCase().includes(wanted));
   const rows = wanted ? ordered(matching) : at.showsAll ? ordered(changes) : first;
-  showSegments($("movers").querySelector("tbody"), rows, beyond, segment, shared, !graded && findsClick(at.metric) && !at.showsAll);
+  showSegments($("movers").querySelector("tbody"), rows, beyond, segment, why, !graded && findsClick(at.metric) && !at.showsAll);
   $("sift").hidden = changes.length < FILTER_FROM;
   $("movers").classList.toggle("full", at.showsAll);
   $("more").hidden = Boolean(wanted) || first.length === changes.length;

@@ -88,7 +88,10 @@ function sentence(change, now) {
   if (state === "recovered") return `${what} recovered at ${clock(change.recovered, now)}; it had gone ${moved}.`;
   const fell = `${what} ${before !== null && after > before ? "rose" : "fell"} ${moved}`;
   if (state === "superseded") return fell + superseded(change, now);
-  return `${fell}, ${state === "planned" ? "as planned" : "not recovered"}.`;
+  if (state === "planned") return `${fell}, as planned.`;
+  const back = change.back_live;
+  if (!back) return `${fell}, not recovered.`;
+  return `${fell}, not recovered by ${clock(back.known_until, now)}; live it is back at ${back.mean.toFixed(back.mean < 0.1 ? 3 : 2)} since ${clock(back.since, now)}.`;
 }
 
 const link = (change) => element("button", {
@@ -105,7 +108,7 @@ export function showOpen(section, { open, standing, closed, as_of: now }) {
   section.hidden = !shown.length;
   const key = (one) => [one.id, one.state, one.metric, one.beside?.metric].join(" ");
   keyed(section.querySelector("ul"), shown, key, make, (item, change) => {
-    item.className = change.state + (change.direction === "better" ? " rise" : "");
+    item.className = change.state + (change.direction === "better" ? " rise" : "") + (change.back_live ? " back" : "");
     setText(item.children[1], visible(sentence(change, now)));
     if (change.beside) setText(item.children[2], visible(sentence(change.beside, now)));
     item.lastElementChild.replaceChildren(...lines(change, now).map((line) => element("p", {}, visible(line))));
@@ -119,8 +122,16 @@ export function openOn(changes, metric, { grouping, segment }, judged = false) {
     (one.metric === metric && one.grouping === grouping && segmentsOf(one).includes(segment)) || names(one));
 }
 
+// Why a row of the tables is low, as its verdict says it: through whom, or until when; "" where that is not known.
+export function whyLow({ as_of: now, ...changes }, row) {
+  const back = row.verdict === "worse" ? openOn(changes, row.metric, row)?.back_live : null;
+  if (back) return `▼ until ${clock(back.since, now)}`;
+  const shared = row.verdict === "diluted" ? sharedWith(changes, row) : "";
+  return shared && `because of ${shared}`;
+}
+
 // The names of the segments through which a row of the tables is low, "" where that is not known.
-export function sharedWith(changes, row) {
+function sharedWith(changes, row) {
   const same = (one) => one.grouping === row.grouping && one.segment === row.segment;
   const all = openBy(changes, false);
   const found = all.find((one) => (one.diluted ?? []).some((other) => same(other) && other.metric === row.metric))

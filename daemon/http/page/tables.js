@@ -62,17 +62,17 @@ export function estimate(cell, one, from = null, inHundred = false) {
   }
 }
 
-function fill(row, change, reach, beyond, shared, inHundred = false) {
+function fill(row, change, reach, beyond, why, inHundred = false) {
   const [now, before, bars, share, verdict] = [...row.children].slice(1);
   estimate(now, change.now, change.counts_from, inHundred);
   estimate(before, change.before, change.counts_from, inHundred);
   const part = relative(change);
   bars.replaceChildren(bar(change, reach, beyond));
   setText(share, part === null ? (change.difference === null ? "" : score(change.difference)) : signed(part));
-  const tone = change.verdict === "better" || change.verdict === "worse" ? change.verdict : "quiet";
+  const tone = change.verdict === "better" || (change.verdict === "worse" && !why) ? change.verdict : "quiet";
   share.className = `number ${tone}`;
   verdict.className = `call ${change.verdict === "diluted" ? "diluted" : tone}`;
-  setText(verdict, call(change, shared));
+  setText(verdict, call(change, why));
 }
 
 function blank(head, cells) {
@@ -106,11 +106,11 @@ export function restOf(changes, shown) {
   return rest.every((one) => one.verdict === "level") ? `${are} ${verb} steady` : are;
 }
 
-// `shared(change)`: through whom it is low, if it is diluted; `inHundred`: the means are told as so many of 100 searches.
-export function showSegments(body, shown, beyond, selected, shared, inHundred) {
+// `why(change)`: why it is low, "" where that is not known; `inHundred`: the means are told as so many of 100 searches.
+export function showSegments(body, shown, beyond, selected, why, inHundred) {
   const reach = reachOf(shown, beyond);
   keyed(body, shown, keyOf, segmentRow, (row, change) => {
-    fill(row, change, reach, beyond, shared(change), inHundred);
+    fill(row, change, reach, beyond, why(change), inHundred);
     setText(row.lastElementChild, count(change.now.impressions));
     const isSelected = keyOf(change) === keyOf(selected);
     row.classList.toggle("selected", isSelected);
@@ -119,12 +119,12 @@ export function showSegments(body, shown, beyond, selected, shared, inHundred) {
 }
 
 // `meanings`: metric → what a value of it says.
-export function showMetrics(body, changes, beyond, metric, shared, meanings) {
+export function showMetrics(body, changes, beyond, metric, why, meanings) {
   const reach = reachOf(changes, beyond);
   const make = (change) => blank(element("td", {}, element("button", { type: "button", "data-metric": change.metric }, change.metric),
     element("small", { class: "meaning" }, meanings.get(change.metric) ?? "")), 5);
   keyed(body, changes, (one) => one.metric, make, (row, change) => {
-    fill(row, change, reach, beyond, shared(change));
+    fill(row, change, reach, beyond, why(change));
     row.classList.toggle("selected", change.metric === metric);
     row.querySelector("button").setAttribute("aria-pressed", change.metric === metric);
   });

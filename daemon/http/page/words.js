@@ -7,9 +7,9 @@ const WORDS = {
 
 export const LATE_SECONDS = 60;
 export const NARROW = "\u202f";
-// `shared`: through whom a diluted change is low, where that is known.
-export function call(change, shared = "") {
-  if (change.verdict === "diluted" && shared) return `because of ${shared}`;
+// `why`: what is known of why it is low, told in place of the verdict.
+export function call(change, why = "") {
+  if (why) return why;
   const isNew = change.now.impressions > 0 && !change.before.impressions;
   return isNew && !["worse", "better", "moved", "diluted"].includes(change.verdict) ? "nothing before" : WORDS[change.verdict];
 }
@@ -54,7 +54,7 @@ export const zone = () => Intl.DateTimeFormat().resolvedOptions().timeZone;
 export function stale(health) {
   if (health.catching_up) {
     const until = health.as_of ? ` The numbers below end at ${instant(health)}.` : "";
-    return `Catching up with the events that are stored in Kafka: ${health.catching_up.words}.${until}`;
+    return `Catching up with stored events: ${health.catching_up.words}.${until}`;
   }
   const taken = health.conditions.find((one) => one.name === "caught_up" && !one.ok);
   if (taken) return `Alerts and dashboards show other numbers: ${taken.detail}.`;
