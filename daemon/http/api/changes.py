@@ -120,7 +120,9 @@ class BackLive(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What has not settled yet shows that a score is back: late feedback can only raise it."""
 
     since: str
+    """Since when it is back."""
     mean: float
+    """The score since then, at least: clicks still arrive for it."""
     known_until: str
     """End of what has settled, by which the score had not recovered."""
 

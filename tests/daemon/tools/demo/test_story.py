@@ -68,7 +68,7 @@ def test_the_first_line_says_that_all_history_is_left() -> None:
 
 def test_history_is_left_from_the_end_of_the_windows_to_the_clock() -> None:
     assert reading_line(47 * 60, 5) == "13:10:05  reading 70 min of history: 23 min of it left"
-    assert reading_line(HISTORY_S - 25, 5).endswith(": 30 s left")
+    assert reading_line(HISTORY_S - 25, 5).endswith(": 30 s of it left")
     assert reading_line(-4, 0).endswith(": 70 min of it left")
 
 
