@@ -10,7 +10,7 @@ from typing import TypeAlias
 import numpy as np
 
 from . import behaviour, binary, graded, propensities, sets
-from .lists import Booleans, Floats, Integers, Lists
+from .lists import Booleans, Floats, Integers, Lists, ratio
 from .metric import Metric
 from .names import number_text
 
@@ -283,3 +283,30 @@ def clicks(lists: Lists, metric: Metric) -> Floats:
 def click_share(lists: Lists, metric: Metric) -> Floats:
     """ClickShare."""
     return behaviour.click_share(clicked(lists), metric.ranks(lists))
+
+
+def _novelty(lists: Lists, metric: Metric) -> tuple[Booleans, Booleans]:
+    """What the items shown, and what all judged ones, are relevant to: (n, items, subtopics)."""
+    assert lists.subtopics is not None and lists.pool_subtopics is not None
+    least = metric.number("rel")
+    return lists.subtopics >= least, lists.pool_subtopics >= least
+
+
+def alpha_ndcg(lists: Lists, metric: Metric) -> Floats:
+    """alpha_nDCG."""
+    (shown, pool), alpha = _novelty(lists, metric), metric.number("alpha")
+    k = max(shown.shape[1], pool.shape[1]) if metric.k is None else metric.k
+    actual, best = graded.novel_gains(shown, k, alpha), graded.best_novel_gains(pool, k, alpha)
+    return graded.ndcg(*(graded.dcg(gains, k, graded.linear_gain) for gains in (actual, best)))
+
+
+def intent_aware_err(lists: Lists, metric: Metric) -> Floats:
+    """ERR_IA, divided by that of a list of which each item is relevant to all subtopics."""
+    (shown, pool), alpha = _novelty(lists, metric), metric.number("alpha")
+    k = shown.shape[1] if metric.k is None else metric.k
+    gains = graded.novel_gains(shown, k, alpha)
+    actual = graded.dcg(gains, k, graded.linear_gain, float)
+    subtopics = np.count_nonzero(pool.any(axis=1), axis=1)
+    best = np.cumsum([(1.0 - alpha) ** rank0 / (rank0 + 1) for rank0 in range(max(k, 1))])
+    ends = np.maximum(lists.lengths, 1) if metric.k is None else np.full(len(lists), k)
+    return ratio(actual, subtopics * best[ends - 1], np.nan)

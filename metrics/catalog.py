@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from . import behaviour, binary, bindings, graded, sets
 from .metric import (
+    ALPHA,
     BASE,
     FROM_ZERO,
     GAIN,
@@ -149,6 +150,7 @@ SET_ENTRIES: Final[Mapping[str, Entry]] = {
 
 _NO_IDEAL = "the ideal is 0: nothing has a gain"
 _NO_CLICK = "nothing was clicked"
+_NO_SUBTOPIC = "no subtopic has a relevant item"
 _NO_PROPENSITIES = "the propensities of the surface are unknown"
 
 CATALOG: Final[Mapping[str, Entry]] = {
@@ -297,6 +299,25 @@ CATALOG: Final[Mapping[str, Entry]] = {
             "max_grade": above(0, 1),
             "discount": choice("reciprocal", "log2"),
         },
+    ),
+    # Of subtopics
+    "alpha_nDCG": Entry(
+        bindings.alpha_ndcg,
+        "Clarke et al. 2008; ndeval alpha-nDCG@k, with its greedy ideal",
+        meaning="nDCG of subtopics, each worth less with every item that was relevant to it",
+        range=FROM_ZERO,
+        undefined=_NO_SUBTOPIC,
+        unit=100_000,
+        needs="subtopics",
+        parameters=ALPHA | REL,
+    ),
+    "ERR_IA": Entry(
+        bindings.intent_aware_err,
+        "Chapelle et al. 2009; Clarke et al. 2011; ndeval ERR-IA@k",
+        meaning="ERR of subtopics, divided by that of items relevant to all of them",
+        undefined=_NO_SUBTOPIC,
+        needs="subtopics",
+        parameters=ALPHA | REL,
     ),
     # Weighted by inverse propensities: by how rarely a rank is examined
     "IPS-P": Entry(

@@ -4,6 +4,8 @@ Two functions define it: the gain function of a grade (the grade itself, or 2^g 
 discount, by which the gain at a rank is divided.
 
 Expected reciprocal rank and rank-biased precision: models of how far a user reads.
+
+Gains of subtopics, which shrink with each item that was relevant to the same one.
 """
 
 import math
@@ -317,3 +319,50 @@ def rank_biased_residual(judged: Booleans, k: int, persistence: float) -> Floats
     [0.375]
     """
     return 1.0 - rank_biased_precision(judged, k, persistence)
+
+
+def novel_gains(relevant: Booleans, k: int, alpha: float) -> Floats:
+    """The gain of each of the first k ranks: for each subtopic that its item is relevant to,
+    (1 - alpha)^n, where n items before it are relevant to the same.
+
+    relevant (n, depth, subtopics), 0 <= alpha <= 1 -> (n, at most k). Source: Clarke et al. 2008.
+
+    >>> novel_gains(np.array([[[True, True], [True, False]]]), 2, 0.5).tolist()
+    [[2.0, 0.5]]
+    """
+    left = np.ones((len(relevant), relevant.shape[2]))
+    gains = np.zeros((len(relevant), min(k, relevant.shape[1])))
+    for column in range(gains.shape[1]):
+        gains[:, column] = _worth(relevant[:, column, np.newaxis], left)[:, 0]
+        left *= np.where(relevant[:, column], 1.0 - alpha, 1.0)
+    return gains
+
+
+def best_novel_gains(relevant: Booleans, k: int, alpha: float) -> Floats:
+    """The same in the order that takes at each rank the item of the highest gain; of equal ones the
+    first. An order that gains more may exist: to find the best one is NP-complete.
+
+    relevant (n, width, subtopics) -> (n, at most k). Source: Clarke et al. 2008; ndeval.
+
+    >>> best_novel_gains(np.array([[[True, False], [True, True]]]), 2, 0.5).tolist()
+    [[2.0, 0.5]]
+    """
+    left, lists = np.ones((len(relevant), relevant.shape[2])), np.arange(len(relevant))
+    is_used = np.zeros(relevant.shape[:2], np.bool_)
+    gains = np.zeros((len(relevant), min(k, relevant.shape[1])))
+    for column in range(gains.shape[1]):
+        worth = np.where(is_used, -1.0, _worth(relevant, left))
+        best = worth.argmax(axis=1)
+        gains[:, column] = worth[lists, best]
+        left *= np.where(relevant[lists, best], 1.0 - alpha, 1.0)
+        is_used[lists, best] = True
+    return gains
+
+
+def _worth(relevant: Booleans, left: Floats) -> Floats:
+    """(n, items): the sum over the subtopics of each item of what is left of them, one by one, so
+    that more subtopics of other lists change no bit."""
+    worth = np.zeros(relevant.shape[:2])
+    for subtopic in range(relevant.shape[2]):
+        worth += relevant[:, :, subtopic] * left[:, subtopic, np.newaxis]
+    return worth

@@ -46,6 +46,11 @@ class Lists:
     assessed: Booleans | None = None
     """(n, depth) whether the item is among the judgements at all, also with a grade that does not
     count; None: as `judged`."""
+    subtopics: Floats | None = None
+    """(n, depth, subtopics) grade of the item at each rank for each subtopic of the query; 0 where
+    it has none."""
+    pool_subtopics: Floats | None = None
+    """(n, width, subtopics) the same of all judged items of the query, shown or not."""
 
     def __len__(self) -> int:
         return len(self.gains)
@@ -68,6 +73,8 @@ class Lists:
         known: Sequence[Sequence[bool]] | Booleans | None = None,
         known_relevant: Sequence[int] | Integers | None = None,
         assessed: Sequence[Sequence[bool]] | Booleans | None = None,
+        subtopics: Floats | None = None,
+        pool_subtopics: Floats | None = None,
     ) -> "Lists":
         """Validate and pad: one sequence of grades for each list, None or NaN for an unjudged item.
 
@@ -97,6 +104,8 @@ class Lists:
             known=None if known is None else _flags(known, padded.shape, "known"),
             known_relevant=_counts(known_relevant, count, "known_relevant"),
             assessed=None if assessed is None else _flags(assessed, padded.shape, "assessed"),
+            subtopics=_checked_subtopics(subtopics, (count, padded.shape[1])),
+            pool_subtopics=_checked_subtopics(pool_subtopics, (count,)),
         )
 
     def blocks(self, rows: int) -> Iterator["Lists"]:
@@ -222,6 +231,18 @@ def _checked_pool(pool: Grades, count: int) -> Floats:
     array, _ = _padded(pool, "pool")
     if len(array) != count:
         raise ValueError(f"pool of {len(array)} queries: must be one for each list, {count}")
+    return array
+
+
+def _checked_subtopics(grades: Floats | None, shape: tuple[int, ...]) -> Floats | None:
+    if grades is None:
+        return None
+    array = np.asarray(grades, dtype=np.float64)
+    if array.ndim != 3 or array.shape[: len(shape)] != shape:
+        rule = f"must be (lists, ranks, subtopics), beginning with {shape}"
+        raise ValueError(f"subtopics of shape {array.shape}: {rule}")
+    if not np.isfinite(array).all():
+        raise ValueError("subtopics: must be finite")
     return array
 
 

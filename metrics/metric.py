@@ -17,7 +17,9 @@ from .names import Spelling, join, number_text, split, suggest
 
 Value: TypeAlias = str | float
 Direction: TypeAlias = Literal["up", "down", "none"]
-Need: TypeAlias = Literal["impression", "timing", "propensities", "known", "pool", "collection"]
+Need: TypeAlias = Literal[
+    "impression", "timing", "propensities", "known", "subtopics", "pool", "collection"
+]
 
 UNBOUNDED: Final = (-math.inf, math.inf)
 FROM_ZERO: Final = (0.0, math.inf)
@@ -31,6 +33,7 @@ NEEDS: Final[Mapping[Need, str]] = {
     "timing": "the time of the first feedback",
     "propensities": "propensities (how likely each rank is examined)",
     "known": "which relevant items the user knew before",
+    "subtopics": "judgements of each item for each subtopic of its query",
     "pool": "a judged pool (the grades of all judged items of the query, shown or not)",
     "collection": "a judged pool and the number of items that could have been returned",
 }
@@ -231,6 +234,7 @@ class Metric:
             "timing": lists.first_feedback_s is not None,
             "propensities": lists.weights is not None,
             "known": lists.known is not None and lists.known_relevant is not None,
+            "subtopics": lists.subtopics is not None and lists.pool_subtopics is not None,
             "pool": lists.pool is not None,
             "collection": lists.pool is not None and lists.collection_size is not None,
         }
@@ -391,6 +395,9 @@ def weight(default: float, need: Need = "impression") -> Parameter:
     )
 
 
+ALPHA: Final = {
+    "alpha": Parameter(0.5, _number(lambda value: 0 <= value <= 1), "must be a number from 0 to 1")
+}
 REL: Final = {"rel": above(0, 1)}
 GAIN: Final = {"gain": choice("exponential", "linear")}
 IDEAL: Final = {"ideal": choice("list", "pool", pool_for="pool")}

@@ -100,6 +100,8 @@ _ELSEWHERE: Final = {
     "RR": ("reciprocal_rank", "reciprocalrank"),
     "AP": ("average_precision", "averageprecision", "avg_precision", "avep"),
     "ERR": ("expected_reciprocal_rank",),
+    "alpha_nDCG": ("alpha-ndcg", "alphandcg", "a-ndcg"),
+    "ERR_IA": ("err-ia", "nerr-ia"),
     "Rprec": ("r-precision", "r_precision", "rprecision"),
     "RBP": ("rank_biased_precision",),
     "IPrec": ("interpolated_precision",),

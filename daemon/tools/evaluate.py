@@ -30,6 +30,7 @@ from .trec import (
     parse_known,
     parse_qrels,
     parse_run,
+    parse_subtopics,
     score_run,
 )
 
@@ -169,7 +170,8 @@ def eval_command(
 ) -> None:
     """Score TREC run files against judgements, with the metrics of the daemon.
 
-    QRELS contains lines `query iteration item grade`, CSV with the columns query, docid and rating
+    QRELS contains lines `query iteration item grade` (of diversity tracks `query subtopic item
+    grade`), CSV with the columns query, docid and rating
     (BEIR: query-id, corpus-id, score), or JSON as `judgements` reads it; each RUN lines `query Q0
     item rank score tag`. A query of several words stands in double quotes; files may be compressed
     with gzip. Grades with decimals count as they are, and as relevant from --relevant-from on.
@@ -183,7 +185,7 @@ def eval_command(
             relevant_from=relevant_from,
             max_grade=max_grade,
             ideal=ideal,
-            given=[need for need, value in given.items() if value is not None],
+            given=["subtopics", *(need for need, value in given.items() if value is not None)],
         )
     except UnknownMetrics as error:
         raise click.BadParameter(str(error), param_hint="'-m'") from error
@@ -215,12 +217,24 @@ def _score_all(
     qrels = _parse(parse_qrels, qrels_file, "judgements", faults)
     runs = [_parse(parse_run, file, "results", faults) for file in run_files]
     known = None if known_file is None else _parse(parse_known, known_file, "known", faults)
+    subtopics = None
+    if qrels is not None and any(metric.needs == "subtopics" for metric in metrics):
+        subtopics = _parse(parse_subtopics, qrels_file, "judgements", faults)
     if qrels is None or faults:
         _exit_with(faults)
     names = _run_names([run for run in runs if run is not None], run_files)
     try:
         return [
-            score_run(qrels, run, metrics, policies, name=name, file=file, known=known)
+            score_run(
+                qrels,
+                run,
+                metrics,
+                policies,
+                name=name,
+                file=file,
+                known=known,
+                subtopics=subtopics,
+            )
             for run, name, file in zip(runs, names, run_files)
             if run is not None
         ]

@@ -39,6 +39,9 @@ VARIANTS: Final = (
     "SetF(beta=0.5)",
     "Utility(a=2,b=-1,c=-0.5,d=0.25)",
     "Clicks@2",
+    "alpha_nDCG(alpha=0.3)@5",
+    "alpha_nDCG(alpha=1,rel=2)",
+    "ERR_IA(alpha=0)@4",
     "IPS-P(rel=2)",
     "IPS-DCG(gain=linear,jk=2)@4",
 )
@@ -82,6 +85,9 @@ def _random_row(rng: np.random.Generator, depth: int, halves: bool) -> Plain:
     ]
     missed = [float(grade) for grade in rng.integers(0, MAX_GRADE + 1, int(rng.integers(0, 5)))]
     pool = [grade for grade in grades if grade is not None] + missed
+    subtopics = int(rng.integers(1, 12))
+    of_all = rng.integers(0, MAX_GRADE + 1, (length + len(missed), subtopics))
+    of_all = of_all * (rng.random(of_all.shape) < 0.3 * generous)
     known = [bool(flag) for flag in rng.random(length) < 0.4]
     shown_known = sum(flag and (grade or 0) >= 1 for flag, grade in zip(known, grades))
     return Plain(
@@ -91,6 +97,8 @@ def _random_row(rng: np.random.Generator, depth: int, halves: bool) -> Plain:
         known=known,
         known_relevant=shown_known + int(rng.integers(0, 3)),
         weights=_weights(rng, depth),
+        subtopics=of_all[:length].tolist(),
+        pool_subtopics=rng.permutation(of_all).tolist(),
         first_feedback_s=None if rng.random() < 0.5 else float(rng.exponential(20.0)),
     )
 

@@ -6,13 +6,13 @@ what is a ratio of counts exact.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Final
 
 import numpy as np
 
-from relevanced.metrics import Lists, Metric
+from relevanced.metrics import Floats, Lists, Metric
 
 Number = float | Fraction
 
@@ -30,6 +30,10 @@ class Plain:
     first_feedback_s: float | None
     weights: list[float] | None = None
     """By rank, more than there are items; None where propensities are unknown."""
+    subtopics: list[list[float]] = field(default_factory=list)
+    """Of each item shown, its grades for the subtopics of the query."""
+    pool_subtopics: list[list[float]] = field(default_factory=list)
+    """The same of all judged items."""
 
 
 @dataclass(frozen=True)
@@ -280,6 +284,8 @@ ORACLES: Final[dict[str, Oracle]] = {
     "nCG": lambda task: normalised(task, None),
     "nDCG": lambda task: normalised(task, task.metric.number("jk")),
     "ERR": expected_reciprocal_rank,
+    "alpha_nDCG": lambda task: alpha_ndcg(task),
+    "ERR_IA": lambda task: err_ia(task),
     "IPS-P": ips_precision,
     "IPS-DCG": ips_dcg,
     "SetP": set_precision,
@@ -305,6 +311,43 @@ ORACLES: Final[dict[str, Oracle]] = {
 }
 
 
+def covered(task: Task, items: list[list[float]]) -> list[set[int]]:
+    """The subtopics that each item is relevant to."""
+    least = task.metric.number("rel")
+    return [{n for n, grade in enumerate(item) if grade >= least} for item in items]
+
+
+def novel(task: Task, items: list[set[int]]) -> list[float]:
+    """By rank: each subtopic counts (1 - alpha)^(items before that are relevant to it)."""
+    left = 1 - task.metric.number("alpha")
+    return [
+        sum(left ** sum(subtopic in before for before in items[:rank0]) for subtopic in item)
+        for rank0, item in enumerate(items)
+    ]
+
+
+def alpha_ndcg(task: Task) -> Number | None:
+    rest, ideal = covered(task, task.plain.pool_subtopics), list[set[int]]()
+    while rest:
+        worth = [novel(task, [*ideal, item])[-1] for item in rest]
+        ideal.append(rest.pop(worth.index(max(worth))))
+    k = math.inf if task.metric.k is None else task.metric.k
+    actual, best = (
+        sum(g / math.log2(rank0 + 2) for rank0, g in enumerate(novel(task, of)) if rank0 < k)
+        for of in (covered(task, task.plain.subtopics), ideal)
+    )
+    return None if best == 0 else actual / best
+
+
+def err_ia(task: Task) -> Number | None:
+    k, left = max(task.k, 1), 1 - task.metric.number("alpha")
+    subtopics = set[int]().union(*covered(task, task.plain.pool_subtopics))
+    gains = novel(task, covered(task, task.plain.subtopics))[:k]
+    best = sum(len(subtopics) * left**rank0 / (rank0 + 1) for rank0 in range(k))
+    actual = sum(gain / (rank0 + 1) for rank0, gain in enumerate(gains))
+    return None if best == 0 else actual / best
+
+
 def value(family: str, plain: Plain, metric: Metric) -> float:
     """The value of the metric by its definition; NaN where it is undefined."""
     defined = ORACLES[family](Task(plain, metric))
@@ -319,6 +362,7 @@ def as_lists(rows: list[Plain]) -> Lists:
         (len(row.grades) + 1 for row in rows), default=1
     )
     weights = [row.weights or [math.nan] * most for row in rows]
+    depth = max((len(row.grades) for row in rows), default=0)
     return Lists.of(
         [row.grades for row in rows],
         weights=np.array(weights, np.float64).reshape(len(rows), -1) if rows else np.ones((0, 1)),
@@ -327,4 +371,16 @@ def as_lists(rows: list[Plain]) -> Lists:
         known=[row.known for row in rows],
         known_relevant=[row.known_relevant for row in rows],
         first_feedback_s=[row.first_feedback_s for row in rows],
+        subtopics=by_subtopic([row.subtopics[: len(row.grades)] for row in rows], depth),
+        pool_subtopics=by_subtopic([row.pool_subtopics for row in rows]),
     )
+
+
+def by_subtopic(rows: list[list[list[float]]], depth: int = 0) -> Floats:
+    """(rows, at least depth, subtopics), 0 where a row has none."""
+    most = max((len(item) for row in rows for item in row), default=0)
+    found = np.zeros((len(rows), max(depth, *map(len, rows), 0), most))
+    for n, row in enumerate(rows):
+        for rank0, item in enumerate(row):
+            found[n, rank0, : len(item)] = item
+    return found

@@ -128,6 +128,7 @@ def test_full_name_states_what_the_name_leaves_open() -> None:
         ("Utility(c=-1)", "pool"),
         ("Utility(c=-1,d=1)", "collection"),
         ("Novelty", "known"),
+        ("alpha_nDCG@10", "subtopics"),
         ("FirstFeedbackSeconds", "timing"),
         ("IPS-DCG@10", "propensities"),
     ],

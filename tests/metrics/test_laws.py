@@ -44,10 +44,11 @@ def by_gain(row: Plain, best_first: bool) -> Plain:
 def goodness(metric: Metric, rows: list[Plain]) -> Floats:
     """The values with the sign under which higher is better; 0 where undefined.
 
-    Also 0 for metrics with propensities, in which items at lower ranks weigh more on purpose.
+    Also 0 for metrics with propensities, in which items at lower ranks weigh more on purpose, and
+    of subtopics, which are not ordered by the grades.
     """
     sign = {"up": 1.0, "down": -1.0, "none": 0.0}[metric.direction]
-    sign *= metric.needs != "propensities"
+    sign *= metric.needs not in ("propensities", "subtopics")
     return sign * np.nan_to_num(metric.values(as_lists(rows)), nan=0.0)
 
 

@@ -28,6 +28,7 @@ from .trec import (
     parse_known,
     parse_qrels,
     parse_run,
+    parse_subtopics,
 )
 
 __all__ = (
@@ -45,6 +46,7 @@ __all__ = (
     "parse_known",
     "parse_qrels",
     "parse_run",
+    "parse_subtopics",
     "Policies",
     "Qrels",
     "Result",

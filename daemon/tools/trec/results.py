@@ -28,6 +28,7 @@ from .trec import (
     Qrels,
     Result,
     RunFile,
+    Subtopics,
     Undefined,
     is_geometric,
     undefined_of,
@@ -92,9 +93,10 @@ def score_run(
     name: str,
     file: str,
     known: Known | None = None,
+    subtopics: Subtopics | None = None,
 ) -> ScoredRun:
     """Compute the metrics of one run. Raises EvaluationError."""
-    queries, lists = align_run(qrels, run, policies, file, known)
+    queries, lists = align_run(qrels, run, policies, file, known, subtopics)
     before = None if known is None else [known.get(query, set()) for query in queries]
     values, micro = dict[str, Floats](), dict[str, float]()
     try:
@@ -136,6 +138,7 @@ def align_run(
     policies: Policies,
     file: str = "the run",
     known: Known | None = None,
+    subtopics: Subtopics | None = None,
 ) -> tuple[tuple[str, ...], Lists]:
     """The judged queries that are scored, and the result lists of the run for them.
 
@@ -163,7 +166,28 @@ def align_run(
         collection_size=None if size is None else [size] * len(queries),
         known=None if before is None else [[i in b for i in s] for s, b in zip(shown, before)],
         known_relevant=None if before is None else [0] * len(queries),
+        **({} if subtopics is None else _by_subtopic([subtopics[q] for q in queries], shown)),
     )
+
+
+def _by_subtopic(
+    judged: Sequence[Mapping[str, Mapping[str, float]]], shown: Sequence[Sequence[str]]
+) -> dict[str, Floats]:
+    """The grades of the items shown and of all judged ones, by subtopic of each query. Of judged
+    items of equal worth ndeval takes the greatest id first."""
+    pools = [sorted(of_query, reverse=True) for of_query in judged]
+    names = [sorted({name for of in of_query.values() for name in of}) for of_query in judged]
+    most = max(map(len, names), default=0)
+
+    def grades(lists: Sequence[Sequence[str]]) -> Floats:
+        found = np.zeros((len(lists), max(map(len, lists), default=0), most))
+        for query, items in enumerate(lists):
+            for rank0, item in enumerate(items):
+                for name, grade in judged[query].get(item, {}).items():
+                    found[query, rank0, names[query].index(name)] = grade
+        return found
+
+    return {"subtopics": grades(shown), "pool_subtopics": grades(pools)}
 
 
 def _judged(grades: Mapping[str, float], negative: Negative) -> dict[str, float]:

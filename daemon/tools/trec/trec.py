@@ -24,6 +24,8 @@ Qrels: TypeAlias = dict[str, dict[str, float]]
 Undefined: TypeAlias = Literal["zero", "skip"]
 Known: TypeAlias = dict[str, set[str]]
 """Query -> the items that the user knew before."""
+Subtopics: TypeAlias = dict[str, dict[str, dict[str, float]]]
+"""Query -> item -> subtopic -> grade."""
 
 _WORDS: Final = re.compile(r'"([^"]+)"|(\S+)')
 _GZIP_MAGIC: Final = b"\x1f\x8b"
@@ -77,12 +79,14 @@ class RunFile:
 def parse_qrels(data: bytes, file: str) -> Qrels:
     """Parse lines `query iteration item grade`, or those of a file that begins with the names of
     its columns, as BEIR's `query-id corpus-id score`, or JSON as `judgements` reads it. Grades may
-    have decimals. Raises TrecError.
+    have decimals. An item that is judged for several subtopics (`query subtopic item grade`) has
+    the highest of its grades. Raises TrecError.
 
     >>> parse_qrels(b"301 0 d7 1\\n301 0 d9 -1\\n", "q")
     {'301': {'d7': 1.0, 'd9': -1.0}}
     """
     qrels: Qrels = {}
+    seen = set[tuple[str, str, str]]()
     data = _decompressed(data, file)
     _, header = next(_numbered(data), (0, b""))
     columns = formats.columns_of(header.decode(errors="replace"))
@@ -90,7 +94,7 @@ def parse_qrels(data: bytes, file: str) -> Qrels:
     def parse_words(words: list[str]) -> None:
         if len(words) != 4:
             raise ValueError(f"{len(words)} fields: must be 4, query iteration item grade")
-        add(words[0], words[2], words[3])
+        add(words[0], words[2], words[3], words[1])
 
     def parse_row(row: list[str]) -> None:
         assert columns is not None
@@ -100,11 +104,12 @@ def parse_qrels(data: bytes, file: str) -> Qrels:
         if item or grade:  # a query alone is one that nobody has rated
             add(query, item, grade)
 
-    def add(query: str, item: str, grade: str) -> None:
+    def add(query: str, item: str, grade: str, subtopic: str = "") -> None:
         judged = qrels.setdefault(query, {})
-        if item in judged:
+        if (query, subtopic, item) in seen:
             raise ValueError(f"item {_short(item)} of query {_short(query)} is judged twice")
-        judged[item] = _grade(grade)
+        seen.add((query, subtopic, item))
+        judged[item] = max(_grade(grade), judged.get(item, -math.inf))
 
     if header.lstrip().startswith((b"{", b"[")):
         _parse_json(data, file, add)
@@ -113,6 +118,30 @@ def parse_qrels(data: bytes, file: str) -> Qrels:
     else:
         _parse_lines(data, file, parse_row, columns[0])
     return qrels
+
+
+def parse_subtopics(data: bytes, file: str) -> Subtopics:
+    """Parse lines `query subtopic item grade`. Raises TrecError, also where the second column is
+    the same everywhere: then it names no subtopics.
+
+    >>> parse_subtopics(b"1 a d7 1\\n1 b d7 0\\n", "q")
+    {'1': {'d7': {'a': 1.0, 'b': 0.0}}}
+    """
+    found: Subtopics = {}
+    names = set[str]()
+
+    def parse_words(words: list[str]) -> None:
+        if len(words) != 4:
+            raise ValueError(f"{len(words)} fields: must be 4, query subtopic item grade")
+        query, subtopic, item, grade = words
+        names.add(subtopic)
+        found.setdefault(query, {}).setdefault(item, {})[subtopic] = _grade(grade)
+
+    _parse_lines(data, file, parse_words)
+    if len(names) < 2:
+        rule = "has no subtopics: its second column, which names them, is the same in all lines"
+        raise TrecError([LineFault(file, 0, rule)])
+    return found
 
 
 def parse_run(data: bytes, file: str) -> RunFile:
@@ -303,9 +332,9 @@ def asked_metrics(
     ideal: str,
     given: Collection[Need] = (),
 ) -> dict[str, Metric]:
-    """The metrics of the names, in their order, each once: under its first name. Names are
-    separated by commas or blanks; `given` is what there is beside judgements and runs. Raises
-    UnknownMetrics with all faults.
+    """The metrics of the names, in their order, each once: under its first name; behind RBP its
+    residual. Names are separated by commas or blanks; `given` is what there is beside judgements
+    and runs. Raises UnknownMetrics with all faults.
 
     >>> list(asked_metrics(["P@5,RR", "nDCG@10"], relevant_from=1, max_grade=4, ideal="pool"))
     ['P@5', 'RR', 'nDCG@10']
@@ -325,9 +354,18 @@ def asked_metrics(
             faults.append(refusal if option is None else f"{refusal}: give {option}")
         elif metric not in by_name.values():
             by_name[name] = metric
+            if split(name).family == "RBP":
+                residual = _residual_of(metric)
+                by_name.setdefault(residual.name, residual)
     if faults:
         raise UnknownMetrics("\n".join(faults))
     return by_name
+
+
+def _residual_of(metric: Metric) -> Metric:
+    """The residual of an RBP, without which its value says little: how much of it is unknown."""
+    cutoff = "" if metric.k is None else f"@{metric.k}"
+    return parse(f"RBPResidual(p={metric.number('p')}){cutoff}")
 
 
 def _asked(name: str, **defaults: Any) -> Metric:

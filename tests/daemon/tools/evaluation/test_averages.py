@@ -106,3 +106,34 @@ def test_what_a_metric_needs_is_said_with_its_option(tmp_path: Path) -> None:
     (tmp_path / "known").write_text("q1 0 d1 1\n")
     refused = run(tmp_path, "-m", "Novelty", "--known", str(tmp_path / "known"))
     assert "known:1: 4 fields: must be 2, query item" in refused.stderr
+
+
+DIVERSE = "0 a A 1\n0 b B 1\n0 b D 1\n0 c C 1\n"
+NOVEL = "".join(f"0 Q0 {item} 0 {-rank} t\n" for rank, item in enumerate("ADEB"))
+
+
+def test_metrics_of_subtopics_are_those_of_ndeval(tmp_path: Path) -> None:
+    """The example of pyndeval's own test."""
+    asked = ("-m", "ERR_IA@5,ERR_IA@10,ERR_IA@20,alpha_nDCG@5,alpha_nDCG@20")
+    found = values(tmp_path, *asked, qrels=DIVERSE, results=NOVEL)
+    expected = (0.3933, 0.3907, 0.3907, 0.7868, 0.7868)
+    assert [*found.values()] == pytest.approx(expected, abs=1e-4)
+
+
+def test_other_metrics_take_the_highest_grade_of_all_subtopics(tmp_path: Path) -> None:
+    qrels = DIVERSE + "0 c A 0\n0 c D 3\n"
+    found = values(tmp_path, "-m", "P@5,CG@5", qrels=qrels, results=NOVEL)
+    assert found == {("P@5", "all"): 0.6, ("CG@5", "all"): 5.0}
+
+
+def test_judgements_without_subtopics_are_refused_for_metrics_of_them(tmp_path: Path) -> None:
+    refused = run(tmp_path, "-m", "alpha_nDCG@10")
+    assert refused.exit_code == 2
+    assert "has no subtopics: its second column" in refused.stderr
+
+
+def test_the_residual_stands_beside_every_rbp(tmp_path: Path) -> None:
+    found = values(tmp_path, "-m", "RBP(p=0.5)@2,P@1,RBP,RBP(p=0.5,rel=2)@2")
+    names = ["RBP(p=0.5)@2", "RBPResidual(p=0.5)@2", "P@1", "RBP", "RBPResidual"]
+    assert [name for name, _ in found] == [*names, "RBP(p=0.5,rel=2)@2"]
+    assert found["RBPResidual(p=0.5)@2", "all"] == pytest.approx((0.5 + 0.5 + 1) / 3)
