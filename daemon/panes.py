@@ -115,6 +115,10 @@ class Timing:
         """The longest window."""
         return self.windows[-1]
 
+    def settled_before(self, watermark_ms: int) -> int:
+        """Start of the first base pane that has not settled at this watermark."""
+        return pane_start(watermark_ms - self.settle_ms, self.base_ms)
+
     def closes_at(self, time_ms: Instants) -> Instants:
         """The watermark at which an impression of this time stops being open."""
         return pane_start(time_ms, self.base_ms) + self.base_ms + self.settle_ms

@@ -219,8 +219,8 @@ OF_PANES: Final = (
     ),
     Mutant(
         "settling: impressions stay open too long",
-        "        if pane < before:\n            settle_pane(lane, pane)",
-        "        if pane < before - lane.plan.timing.base_ms:\n            settle_pane(lane, pane)",
+        "closing = lane.open.slots_before(before)",
+        "closing = lane.open.slots_before(before - lane.plan.timing.base_ms)",
         SETTLING,
     ),
     Mutant(

@@ -15,7 +15,7 @@ Measured on batches of 10,000 events: 0.6 µs an event for new impressions, 0.7 
 
 from collections.abc import Generator, Iterable, Iterator, KeysView
 from dataclasses import dataclass
-from itertools import repeat
+from itertools import pairwise, repeat
 from typing import Final
 
 import numpy as np
@@ -94,13 +94,21 @@ def accept_impressions(
 def _combinations(lane: Lane, topic: str, events: RunAtWatermarks, selected: Integers) -> Integers:
     """The combination ids of the selected impressions, (s,), admitted in their order."""
     run = events.run
-    return lane.admissions[topic].combinations_of(
-        run.attribute_ids[selected],
-        run.parsed_attributes,
-        int(events.watermarks_ms[0]),  # all are in one pane of the longest window
-        lane.segments,
-        lane.counts["segment_overflow"],
-    )
+    attribute_ids = run.attribute_ids[selected]
+    watermarks_ms = events.watermarks_ms[run.impression_index[selected]]
+    passed = np.flatnonzero(np.diff(watermarks_ms // lane.plan.timing.longest.pane_ms)) + 1
+    found = [
+        lane.admissions[topic].combinations_of(
+            attribute_ids[start:stop],
+            run.parsed_attributes,
+            int(watermarks_ms[start]),
+            lane.segments,
+            lane.counts["segment_overflow"],
+        )
+        for start, stop in pairwise((0, *passed.tolist(), len(selected)))
+        if stop > start
+    ]
+    return np.concatenate(found) if found else np.zeros(0, np.int64)
 
 
 def _surface_ids(lane: Lane, run: Run, selected: Integers) -> Integers | None:
@@ -199,11 +207,16 @@ def _apply_first(
     """Join the first events of a run, which arrive at these watermarks, at once: as many as
     possible. Returns how many they are, and how many events after them must be applied one by
     one."""
-    count = _within_a_pane(lane, watermarks_ms)
+    events, count = RunAtWatermarks(run, watermarks_ms), len(run)
+    is_new = _is_new(lane, events)
+    if not is_new.all() or any(isinstance(event, Impression) for event in run.others.values()):
+        # Impressions that are left to `rules` are admitted after the others: in the same pane that
+        # makes no difference.
+        count = _within_a_pane(lane, watermarks_ms)
+        events = events.part(count)
+        is_new = is_new[: len(events.run.impression_index)]
     if count < small_run:
         return 0, count
-    events = RunAtWatermarks(run.part(0, count), watermarks_ms[:count])
-    is_new = _is_new(lane, events)
     stop = _first_to_admit(lane, topic, events, is_new)
     if stop < min(small_run, count):
         return 0, stop + 1

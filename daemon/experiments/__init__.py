@@ -44,6 +44,7 @@ from .tallies import (
     Spec,
     Tallies,
     Tracking,
+    day_start,
     merge_tallies,
 )
 from .types import (
@@ -67,6 +68,7 @@ __all__ = (
     "compare_variant",
     "DAY_MS",
     "day_name",
+    "day_start",
     "DayEffect",
     "DAYS_CAUTION",
     "DAYS_KEPT",

@@ -15,6 +15,8 @@ USER_PAGES: Final = 16
 commit writes only the parts with a new user."""
 MOST_BUSY: Final = 128
 """Units of an arm that are followed: among them is every one with more than 1 / 129 of it."""
+_AHEAD: Final = 4 * MOST_BUSY
+"""So many impressions are looked at for what can be added at once."""
 
 
 @dataclass
@@ -48,6 +50,29 @@ class Busiest:
             credits -= np.partition(credits, -MOST_BUSY - 1)[-MOST_BUSY - 1]
         kept = credits > 0
         self.units, self.credits, self.impressions = units[kept], credits[kept], impressions[kept]
+
+    def add_in_turn(self, units: Hashes, panes: Integers) -> None:
+        """Add the units of panes, one pane after the other: (n,) a unit for each impression, and
+        the pane that it is of, ascending."""
+        at = 0
+        while at < len(units):
+            stop = at + self._added_at_once(units[at:], panes[at:])
+            self.add(Busiest.of(units[at:stop]))
+            at = stop
+
+    def _added_at_once(self, units: Hashes, panes: Integers) -> int:
+        """How many of the next impressions make the same of it as pane by pane: those of the panes
+        until which all units together are no more than are followed, so that none loses anything.
+        At least those of one pane."""
+        ahead = units[:_AHEAD]
+        _, firsts = np.unique(np.concatenate((self.units, ahead)), return_index=True)
+        end = len(ahead)
+        if len(firsts) > MOST_BUSY:
+            end = int(np.sort(firsts)[MOST_BUSY]) - len(self.units)
+        if end == len(units):
+            return end
+        before = int(np.searchsorted(panes, panes[end]))
+        return before or int(np.searchsorted(panes, panes[0], side="right"))
 
     @staticmethod
     def of(units: Hashes) -> "Busiest":

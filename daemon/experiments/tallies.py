@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -63,8 +63,12 @@ class Tallies:
         return self.ends[known[-1]] if known else {}
 
 
-def day_start(at_ms: int) -> int:
-    """The start in ms of the UTC day of an instant.
+Instants = TypeVar("Instants", int, Integers)
+"""Milliseconds since the epoch: one instant, or an array of them."""
+
+
+def day_start(at_ms: Instants) -> Instants:
+    """The start in ms of the UTC day of an instant, or of each of several.
 
     >>> day_start(1_795_176_123_456)
     1795132800000
@@ -115,9 +119,10 @@ class Experiments:
     def reach(
         self, name: str, pane_ms: int, shares_since_ms: int = 0, daily_cap: int | None = None
     ) -> None:
-        """Note that a pane is about to be added to an experiment: if it is the first of its day,
-        the day before has ended; if it is the first since the planned shares changed, users are
-        counted anew. Panes come in order of time."""
+        """Note that a pane is about to be added to an experiment, or the first or the last of
+        several within an hour: if it is the first of its day, the day before has ended; if it is
+        the first since the planned shares changed, users are counted anew. Panes come in order of
+        time."""
         tallies = self.by_name[name]
         if tallies.users_since_ms < shares_since_ms:
             # A change that is declared late holds from now on.

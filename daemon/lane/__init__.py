@@ -47,7 +47,7 @@ from .columns.texts import (
     merged,
     piece,
 )
-from .experiments import settle_pane
+from .experiments import settle_experiments
 from .gain_states import NO_STATE, GainState, GainStates, lists_of, scaled, score_states, with_cell
 from .judged import (
     JUDGED_COUNT_COLUMNS,
@@ -214,7 +214,7 @@ __all__ = (
     "search_steps",
     "searches_of",
     "segment_of",
-    "settle_pane",
+    "settle_experiments",
     "settling",
     "ShownInBatch",
     "ShownLists",

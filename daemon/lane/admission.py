@@ -19,7 +19,7 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from relevanced.metrics import Integers
+from relevanced.metrics import Integers, distinct
 
 from ..plan import ALL, NONE, OTHER, Plan, Values
 from .attribute_texts import ParsedAttributes, once_per_text
@@ -160,17 +160,21 @@ class _TextCache:
     combination_ids: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
     """NO_COMBINATION for texts that were not looked up yet, or have a value that was left out:
     that must be counted each time."""
+    of_earlier: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
+    """The same in the last pane in which each was looked up."""
 
-    def is_valid(self, table: Sequence[ParsedAttributes], pane: int) -> bool:
-        """True for attribute ids of the same table, which may have grown, in the same pane."""
-        return self.table is table and self.pane == pane
-
-    def grow(self) -> None:
-        """Make room for texts that the table got since."""
+    def reach(self, pane: int) -> None:
+        """Make room for texts that the table got since, and begin a pane if it is another one."""
         missing = len(self.table) - len(self.combination_ids)
         if missing:
             new = np.full(missing, NO_COMBINATION)
             self.combination_ids = np.append(self.combination_ids, new)
+            self.of_earlier = np.append(self.of_earlier, new)
+        if pane != self.pane:
+            known = self.combination_ids != NO_COMBINATION
+            self.of_earlier[known] = self.combination_ids[known]
+            self.combination_ids[:] = NO_COMBINATION
+            self.pane = pane
 
 
 @dataclass
@@ -232,10 +236,10 @@ class Admission:
         """The same for a batch of accepted impressions, (n,), all at watermarks in one pane: a
         gather for the texts in the cache, and one look-up for each of the others."""
         pane = self._pane_of(watermark_ms)
-        if self._by_text is None or not self._by_text.is_valid(table, pane):
+        if self._by_text is None or self._by_text.table is not table:
             self._by_text = _TextCache(table, pane)
         cache = self._by_text
-        cache.grow()
+        cache.reach(pane)
 
         def look_up(attribute_id: int, impressions: int) -> int:
             values = table[attribute_id].values
@@ -247,8 +251,39 @@ class Admission:
         combination_ids = cache.combination_ids[attribute_ids]
         is_new = combination_ids == NO_COMBINATION
         if is_new.any():
+            self._see_again(distinct(attribute_ids[is_new]), watermark_ms, segments)
+            combination_ids = cache.combination_ids[attribute_ids]
+            is_new = combination_ids == NO_COMBINATION
+        if is_new.any():
             combination_ids[is_new] = once_per_text(attribute_ids[is_new], len(table), look_up)
         return combination_ids
+
+    def _see_again(
+        self, attribute_ids: Integers, watermark_ms: int, segments: LaneSegments
+    ) -> None:
+        """Note that impressions of these texts came in a pane, if that admits no value, and if none
+        of theirs may be dropped in it: then their order makes no difference."""
+        cache, pane = self._by_text, self._pane_of(watermark_ms)
+        assert cache is not None
+        known = attribute_ids[cache.of_earlier[attribute_ids] != NO_COMBINATION]
+        combination_ids = cache.of_earlier[known]
+        if not len(known):
+            return
+        table = segments.combination_table()[combination_ids, 1:]
+        names, oldest = segments.names, self._oldest_of(pane)
+        columns = [distinct(column).tolist() for column in table.T]
+        for seen, column in zip(self.seen, columns, strict=True):
+            if any(seen.get(names[segment_id][1], -1) < oldest for segment_id in column):
+                return
+        for seen, column in zip(self.seen, columns, strict=True):
+            again = {names[segment_id][1]: pane for segment_id in column}
+            self.changed = self.changed or any(seen[segment] < pane for segment in again)
+            seen.update(again)
+        cache.combination_ids[known] = combination_ids
+        remembered = self._remembered(watermark_ms)
+        if len(remembered) + len(known) <= REMEMBERED_VALUES:
+            for number, combination_id in zip(known.tolist(), combination_ids.tolist()):
+                remembered[cache.table[number].values] = Counted(combination_id, ())
 
     def forget_combinations(self) -> None:
         """Look everything up again: combinations have other ids now."""
@@ -276,6 +311,10 @@ class Admission:
 
     def _pane_of(self, watermark_ms: int) -> int:
         return watermark_ms // self.plan.timing.longest.pane_ms
+
+    def _oldest_of(self, pane: int) -> int:
+        """A value that was last seen in an earlier pane than this may be dropped."""
+        return pane - self.plan.timing.longest.pane_count
 
     def _remembered(self, watermark_ms: int) -> dict[Values, Counted]:
         pane = watermark_ms // self.plan.timing.longest.pane_ms
@@ -315,7 +354,7 @@ class Admission:
         if self._swept.get(grouping) == pane:
             return
         self._swept[grouping] = pane
-        oldest = pane - self.plan.timing.longest.pane_count
+        oldest = self._oldest_of(pane)
         kept = {v: last for v, last in self.seen[grouping].items() if last >= oldest}
         self.changed = self.changed or len(kept) < len(self.seen[grouping])
         self.seen[grouping] = kept

@@ -1,13 +1,15 @@
-"""What a base pane adds to its experiments when it settles; what stands in an excluded stretch is
+"""What base panes add to their experiments when they settle; what stands in an excluded stretch is
 counted, not scored. Pure, and exact.
 
-A function of the pane's impressions alone, whatever their order: so of two topics it does not
-matter which was read first.
+A function of the panes' impressions alone, whatever their order: so of two topics it does not
+matter which was read first. Panes of a sparse recording are settled by the hour, with the same sums
+as one after the other: what depends on their order is cut out, and settled pane by pane.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -15,6 +17,7 @@ import numpy as np
 from relevanced.metrics import (
     BUCKETS,
     LARGEST_SUM,
+    Booleans,
     Integers,
     UserBuckets,
     bucket_indices,
@@ -29,14 +32,14 @@ from ..experiments import (
     MOST_STRATA,
     MOST_VARIANTS,
     Arm,
-    Busiest,
     Experiments,
     Spec,
     Tallies,
     Tracking,
+    day_start,
     within_stretches,
 )
-from ..panes import HOUR_MS
+from ..panes import HOUR_MS, pane_start
 from ..plan import OTHER, Plan
 from .columns.arrays import new_column
 from .gain_states import lists_of, score_delays
@@ -54,7 +57,8 @@ def leave_out(
     """Count the impressions and users of each variant that an excluded stretch left out.
 
     index, assignments (n,): place among the open impressions, and assignment id, of those of the
-    base pane that starts at `start_ms`. variants_of: experiment → assignment id → variant.
+    base panes of which the first starts at `start_ms`. variants_of: experiment → assignment id →
+    variant.
     """
     tracking, subjects = lane.plan.tracking, lane.open.subjects
     assert tracking is not None and subjects is not None
@@ -81,64 +85,126 @@ SILENT_MS: Final = 7 * 24 * HOUR_MS
 
 
 @dataclass(frozen=True)
-class _Pane:
-    """The impressions of a settling pane that are in an experiment, (n,) of each."""
+class _Shown:
+    """Impressions of settling panes that are in an experiment, (n,) of each, by pane."""
 
-    start_ms: int
-    slots: Integers
+    panes: Integers
+    """Start of the base pane of each, ascending."""
     index: Integers
-    """Index of each in the columns of the open impressions."""
+    """Index of each in the columns of the open impressions, ascending within a pane."""
     assignments: Integers
-    states: Integers
+
+    def __len__(self) -> int:
+        return len(self.panes)
+
+    @property
+    def start_ms(self) -> int:
+        """Start of the first pane."""
+        return int(self.panes[0])
+
+    def at(self, which: slice | Booleans) -> "_Shown":
+        """Some of them."""
+        return _Shown(self.panes[which], self.index[which], self.assignments[which])
+
+    def each_pane(self) -> Iterator["_Shown"]:
+        """Those of each pane."""
+        borders = np.flatnonzero(np.diff(self.panes)) + 1
+        for start, stop in pairwise((0, *borders.tolist(), len(self))):
+            yield self.at(slice(start, stop))
 
 
 @dataclass(frozen=True)
 class _Share:
-    """What one experiment sees of a settling pane."""
+    """What one experiment sees of settling panes."""
 
     lane: Lane
     spec: Spec
     tallies: Tallies
-    pane: _Pane
+    shown: _Shown
+    states: Integers
+    """(n,) gain state of each impression."""
     variants: list[str]
-    """The admitted variants that occur in the pane, sorted."""
+    """The admitted variants that occur in the panes, sorted."""
     arms: Integers
-    """(n,) index in `variants` of each of the pane's impressions; -1: in none of them."""
+    """(n,) index in `variants` of each impression; -1: in none of them."""
     units: Integers
-    """(n,) hash of the unit of each of the pane's impressions, or NO_UNIT."""
+    """(n,) hash of the unit of each impression, or NO_UNIT."""
+
+    def slots(self, which: Integers) -> Integers:
+        """The slots of some of the impressions."""
+        return self.lane.open.slots_at(self.shown.index[which])
 
 
-def settle_pane(lane: Lane, start_ms: int) -> None:
-    """Add the open impressions of one base pane to their experiments, before they are closed."""
+def settle_experiments(lane: Lane, slots: Integers) -> None:
+    """Add the open impressions of whole base panes to their experiments, before they are closed:
+    their slots, (n,), ascending."""
     tracking, subjects = lane.plan.tracking, lane.open.subjects
     if tracking is None or subjects is None:
         return
-    slots = np.fromiter(lane.open.slots_in([start_ms]), np.int64)
     index = lane.open.index_of(slots)
     assignments = subjects.assignment_ids()[index].astype(np.int64)
-    in_experiment = assignments > 0
-    if not in_experiment.any():
-        return
-    if tracking.excluded:
-        excluded = within_stretches(lane.open.times_ms.at(index), tracking.excluded)
-        left_out = index[in_experiment & excluded], assignments[in_experiment & excluded]
-        leave_out(lane, start_ms, *left_out, _variants_of(lane, left_out[1]))
-        in_experiment &= ~excluded
-    slots, index, assignments = (
-        slots[in_experiment],
-        index[in_experiment],
-        assignments[in_experiment],
+    index, assignments = index[assignments > 0], assignments[assignments > 0]
+    panes = pane_start(lane.open.times_ms.at(index), lane.plan.timing.base_ms)
+    order = np.argsort(panes, kind="stable")
+    for shown in _at_once(lane, tracking, _Shown(panes[order], index[order], assignments[order])):
+        _settle(lane, tracking, shown)
+
+
+def _at_once(lane: Lane, tracking: Tracking, shown: _Shown) -> Iterator[_Shown]:
+    """The impressions in parts that add the same in any order of their panes: each within an hour
+    of a day, between the instants from which others count, and without a name that is to be
+    admitted, of which those of earlier panes come first."""
+    specs = tracking.declared.values()
+    instants = [at_ms for spec in specs for at_ms, _ in spec.ramp]
+    bounds = [at_ms for spec in specs for at_ms in (spec.start_ms, spec.end_ms)]
+    instants += [at_ms for at_ms in (*bounds, *lane.experiments.since_ms.values()) if at_ms]
+    cuts = np.searchsorted(sorted(instants), shown.panes, side="right")
+    spans = (cuts, shown.panes // HOUR_MS, day_start(shown.panes))
+    changes = np.any([np.diff(span) != 0 for span in spans], axis=0)
+    for start, stop in pairwise((0, *(np.flatnonzero(changes) + 1).tolist(), len(shown))):
+        while start < stop:
+            panes, ids = shown.panes[start:stop], shown.assignments[start:stop]
+            is_new = [number for number in distinct(ids).tolist() if not _is_known(lane, number)]
+            end, first_new = stop, np.flatnonzero(np.isin(ids, is_new))[:1]
+            if len(first_new):
+                before, after = (
+                    start + int(np.searchsorted(panes, panes[first_new[0]], side=side))
+                    for side in ("left", "right")
+                )
+                end = after if before == start else before
+            yield shown.at(slice(start, end))
+            start = end
+
+
+def _is_known(lane: Lane, assignment_id: int) -> bool:
+    """Whether all variants of an assignment have an arm, or cannot get one any more."""
+    by_name = lane.experiments.by_name
+    return all(
+        name in by_name
+        and (variant in by_name[name].arms or len(by_name[name].arms) >= MOST_VARIANTS)
+        for name, variant in lane.assignments[assignment_id]
     )
-    states = new_column(lane.open.states)[index].astype(np.int64)
-    pane = _Pane(start_ms, slots, index, assignments, states)
-    variants_of = _variants_of(lane, assignments)
-    _admit(lane, tracking, pane, variants_of)
+
+
+def _settle(lane: Lane, tracking: Tracking, shown: _Shown) -> None:
+    start_ms = shown.start_ms
+    if tracking.excluded:
+        excluded = within_stretches(lane.open.times_ms.at(shown.index), tracking.excluded)
+        index, assignments = shown.index[excluded], shown.assignments[excluded]
+        leave_out(lane, start_ms, index, assignments, _variants_of(lane, assignments))
+        shown = shown.at(~excluded)
+    variants_of = _variants_of(lane, shown.assignments)
+    _admit(lane, tracking, start_ms, shown.assignments, variants_of)
     for name in sorted(variants_of.keys() & lane.experiments.by_name.keys()):
         spec = tracking.spec(name)
         since_ms = lane.experiments.since_ms.get(name if spec and spec.declared else "")
         if spec is not None and spec.covers(start_ms):
             if since_ms is None or start_ms >= since_ms:
-                _settle_experiment(lane, spec, pane, variants_of[name])
+                of_experiment = shown.at(np.isin(shown.assignments, [*variants_of[name]]))
+                # Caps and strata depend on what earlier panes had.
+                is_ordered = spec.daily_cap is not None or spec.stratify_by is not None
+                for part in of_experiment.each_pane() if is_ordered else (of_experiment,):
+                    _settle_experiment(lane, spec, part, variants_of[name])
 
 
 def _variants_of(lane: Lane, assignments: Integers) -> dict[str, dict[int, str]]:
@@ -151,18 +217,22 @@ def _variants_of(lane: Lane, assignments: Integers) -> dict[str, dict[int, str]]
 
 
 def _admit(
-    lane: Lane, tracking: Tracking, pane: _Pane, variants_of: Mapping[str, Mapping[int, str]]
+    lane: Lane,
+    tracking: Tracking,
+    start_ms: int,
+    assignments: Integers,
+    variants_of: Mapping[str, Mapping[int, str]],
 ) -> None:
     """Admit experiments that are new, those with the most impressions first; count the impressions
     of those that are not admitted."""
-    experiments, counts = lane.experiments, np.bincount(pane.assignments)
+    experiments, counts = lane.experiments, np.bincount(assignments)
     new = {name: by_id for name, by_id in variants_of.items() if name not in experiments.by_name}
     for name in tracking.declared.keys() & new.keys():
         experiments.begin(name, tracking.declared[name].digest)
         del new[name]
     impressions = {name: sum(int(counts[n]) for n in by_id) for name, by_id in new.items()}
     for name in sorted(new, key=lambda name: (-impressions[name], name)):
-        if not _has_room(experiments, tracking, pane.start_ms):
+        if not _has_room(experiments, tracking, start_ms):
             lane.count(OVERFLOW, "experiment", impressions[name])
             continue
         experiments.begin(name, tracking.discovered.digest)
@@ -180,12 +250,14 @@ def _has_room(experiments: Experiments, tracking: Tracking, now_ms: int) -> bool
     return len(undeclared) - len(silent) < tracking.most_discovered
 
 
-def _settle_experiment(lane: Lane, spec: Spec, pane: _Pane, variants: Mapping[int, str]) -> None:
+def _settle_experiment(lane: Lane, spec: Spec, shown: _Shown, variants: Mapping[int, str]) -> None:
+    """Add impressions of the experiment: those of a part of `_at_once`, or of one of its panes."""
     tallies = lane.experiments.by_name[spec.name]
-    since_ms = spec.shares_since(pane.start_ms)
-    lane.experiments.reach(spec.name, pane.start_ms, since_ms, spec.daily_cap)
+    since_ms = spec.shares_since(shown.start_ms)
+    for pane_ms in (shown.start_ms, int(shown.panes[-1])):
+        lane.experiments.reach(spec.name, pane_ms, since_ms, spec.daily_cap)
     lane.experiments.changed.add(spec.name)
-    share = _share_of(lane, spec, tallies, pane, variants)
+    share = _share_of(lane, spec, tallies, shown, variants)
     selected = np.flatnonzero((share.arms >= 0) & (share.units != NO_UNIT))
     selected = _below_cap(share, selected)
     segments, strata = _strata(share, selected)
@@ -206,7 +278,7 @@ def _settle_experiment(lane: Lane, spec: Spec, pane: _Pane, variants: Mapping[in
 
 
 def _below_cap(share: _Share, selected: Integers) -> Integers:
-    """Those of the selected impressions whose unit had not had its most of the day before this
+    """Those of the selected impressions whose unit had not had its most of the day before their
     pane. The others are counted."""
     if share.spec.unit == IMPRESSION:
         return selected
@@ -219,31 +291,34 @@ def _below_cap(share: _Share, selected: Integers) -> Integers:
             beyond = of_arm & np.isin(units, most)
             arm.beyond_cap += int(np.count_nonzero(beyond))
             kept &= ~beyond
-        today.add(Busiest.of(units[of_arm]))
+        today.add_in_turn(units[of_arm], share.shown.panes[selected][of_arm])
     return selected[kept]
 
 
 def _share_of(
-    lane: Lane, spec: Spec, tallies: Tallies, pane: _Pane, variants: Mapping[int, str]
+    lane: Lane, spec: Spec, tallies: Tallies, shown: _Shown, variants: Mapping[int, str]
 ) -> _Share:
-    admitted = _admitted_variants(lane, spec, tallies, pane, variants)
+    admitted = _admitted_variants(lane, spec, tallies, shown.assignments, variants)
     arm_of = np.full(len(lane.assignments), -1)
     for assignment_id, variant in variants.items():
         arm_of[assignment_id] = admitted.index(variant) if variant in admitted else -1
     subjects, tracking = lane.open.subjects, lane.plan.tracking
     assert subjects is not None and tracking is not None
-    units = subjects.units()[pane.index, tracking.units.index(spec.unit)]
-    return _Share(lane, spec, tallies, pane, admitted, arm_of[pane.assignments], units)
+    units = subjects.units()[shown.index, tracking.units.index(spec.unit)]
+    states = new_column(lane.open.states)[shown.index].astype(np.int64)
+    arms = arm_of[shown.assignments]
+    return _Share(lane, spec, tallies, shown, states, admitted, arms, units)
 
 
 def _admitted_variants(
-    lane: Lane, spec: Spec, tallies: Tallies, pane: _Pane, variants: Mapping[int, str]
+    lane: Lane, spec: Spec, tallies: Tallies, assignments: Integers, variants: Mapping[int, str]
 ) -> list[str]:
-    """The variants of the pane that are admitted, sorted; of new ones those with the most
+    """The variants of the impressions that are admitted, sorted; of new ones those with the most
     impressions first."""
-    counts, impressions = np.bincount(pane.assignments), Counter[str]()
+    counts, impressions = np.bincount(assignments, minlength=len(lane.assignments)), Counter[str]()
     for assignment_id, variant in variants.items():
-        impressions[variant] += int(counts[assignment_id])
+        if counts[assignment_id]:
+            impressions[variant] += int(counts[assignment_id])
     new = [variant for variant in impressions if variant not in tallies.arms]
     for variant in sorted(new, key=lambda variant: (-impressions[variant], variant)):
         if len(tallies.arms) < MOST_VARIANTS:
@@ -255,14 +330,15 @@ def _admitted_variants(
 
 def _add_credits(share: _Share, selected: Integers) -> None:
     """Add which ranker won each of the selected lists that two rankers share."""
-    lane, pane, teams_of = share.lane, share.pane, share.lane.open.teams
-    shared = [n for n in selected.tolist() if int(pane.slots[n]) in teams_of]
+    lane, teams_of = share.lane, share.lane.open.teams
+    of_slot = zip(selected.tolist(), share.slots(selected).tolist()) if teams_of else ()
+    shared = [n for n, slot in of_slot if slot in teams_of]
     if not shared:
         return
-    gains = lists_of([lane.states[state_id] for state_id in pane.states[shared].tolist()]).gains
+    gains = lists_of([lane.states[state_id] for state_id in share.states[shared].tolist()]).gains
     depth = gains.shape[1]
     teams = np.zeros((len(shared), depth), np.int8)
-    for row, slot in enumerate(pane.slots[shared].tolist()):
+    for row, slot in enumerate(share.slots(np.array(shared)).tolist()):
         sides = [share.spec.team(name) for name in teams_of[slot][:depth]]
         teams[row, : len(sides)] = sides
     won = credits(gains, teams, lane.plan.depth)
@@ -283,19 +359,20 @@ def _add_metrics(share: _Share, selected: Integers, segments: list[str], strata:
     once."""
     if not len(selected):
         return
-    lane, pane = share.lane, share.pane
+    lane = share.lane
     buckets = bucket_indices(share.units[selected].view(np.uint64))
     cells = (share.arms[selected] * len(segments) + strata) * BUCKETS + buckets
     rows, columns = lane.states.rows(), [0, *columns_of(share.spec, lane.plan)]
-    keys, counts = np.unique(cells * len(rows) + pane.states[selected], return_counts=True)
+    keys, counts = np.unique(cells * len(rows) + share.states[selected], return_counts=True)
     of_cell, states = np.divmod(keys, len(rows))
     shape = (len(share.variants), len(segments), BUCKETS, len(columns))
     sums = np.zeros(shape, np.int64).reshape(-1, len(columns))
     np.add.at(sums, of_cell, rows[states][:, columns] * counts[:, np.newaxis])
     delays = lane.open.delays_ms
-    timed = [n for n, slot in enumerate(pane.slots[selected].tolist()) if slot in delays]
+    slots = share.slots(selected).tolist() if delays else []
+    timed = [n for n, slot in enumerate(slots) if slot in delays]
     if timed:
-        delays_ms = [delays[slot] for slot in pane.slots[selected][timed].tolist()]
+        delays_ms = [delays[slots[n]] for n in timed]
         np.add.at(sums, cells[timed], score_delays(delays_ms, lane.plan)[:, columns])
     for variant, by_stratum in zip(share.variants, sums.reshape(shape), strict=True):
         _add_to_arm(share, variant, segments, by_stratum)
@@ -304,7 +381,7 @@ def _add_metrics(share: _Share, selected: Integers, segments: list[str], strata:
 def _add_to_arm(share: _Share, variant: str, segments: list[str], by_stratum: Integers) -> None:
     arm = share.tallies.arms[variant]
     arm.tallies += by_stratum.sum(axis=0)
-    arm.hours[share.pane.start_ms % DAY_MS // HOUR_MS] += by_stratum[..., 0].sum()
+    arm.hours[share.shown.start_ms % DAY_MS // HOUR_MS] += by_stratum[..., 0].sum()
     highest = int(np.abs(arm.tallies).max())
     if highest >= LARGEST_SUM:
         raise OverflowError(f"a bucket's tally of {highest}: must stay below {LARGEST_SUM}")
@@ -321,7 +398,7 @@ def _strata(share: _Share, selected: Integers) -> tuple[list[str], Integers]:
     if share.spec.stratify_by is None:
         return [""], np.zeros(len(selected), np.int64)
     lane = share.lane
-    combinations = new_column(lane.open.combinations)[share.pane.index[selected]]
+    combinations = new_column(lane.open.combinations)[share.shown.index[selected]]
     grouping = lane.plan.grouping_names.index(share.spec.stratify_by)
     segment_ids, which, counts = np.unique(
         lane.segments.combination_table()[combinations, grouping],

@@ -36,7 +36,7 @@ from .judged import LaneJudged, judged_rows_of
 from .new_impressions import Assignments, QueryKeys, SearchColumns, SubjectColumns
 from .open_impressions import OpenImpressions
 from .queries import LaneQueries, queries_of
-from .row_sets import PagedRows, RowSet
+from .row_sets import PagedRows, Rows, RowSet
 from .waiting import WaitingFeedback
 from .watermarks import Pending
 
@@ -204,6 +204,13 @@ class Lane(RowSet):
             rows.start_rows(self.settled_before, self.plan)
         for admission in self.admissions.values():
             admission.changed = False
+
+    def add_left_behind(
+        self, hour: int, segments: Integers, sums: Rows, settled_before: int, plan: Plan
+    ) -> None:
+        """Add them to the totals too."""
+        super().add_left_behind(hour, segments, sums, settled_before, plan)
+        self.changes.total_pages |= self.totals.add(segments, sums)
 
     @property
     def row_sets(self) -> Mapping[str, RowSet]:

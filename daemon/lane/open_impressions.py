@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from .columns.arrays import Codes, Column, grouped, new_column
+from .columns.arrays import Codes, Column, new_column
 from .columns.indexes import NOT_FOUND, IdIndex, PaneSpans, Times, hash_of
 from .columns.texts import Joined, Texts, cut, joined
 from .new_impressions import NewImpressions, OpenSearches, SearchColumns, SubjectColumns, Subjects
@@ -123,7 +123,7 @@ class OpenImpressions:
         self._extend_beside(subject, search, 1)
         slots = np.array([slot])
         self._index.insert(slots, np.array([id_hash]))
-        self._panes.note(pane, slots)
+        self._panes.note(np.array([pane]), slots)
         return slot
 
     def add_many(self, new: NewImpressions) -> int:
@@ -143,8 +143,7 @@ class OpenImpressions:
         self._extend_beside(new.subjects, new.searches, count)
         slots = np.arange(first, first + count)
         self._index.insert(slots, new.hashes)
-        for pane, is_member in grouped(new.panes):
-            self._panes.note(pane, slots[is_member])
+        self._panes.note(new.panes, slots)
         return first
 
     def _extend_beside(
@@ -230,11 +229,17 @@ class OpenImpressions:
         is_open = np.frombuffer(self.is_open, np.bool_)
         return self._panes.slots_of(pane, self.base, self.times_ms.at, is_open)
 
-    def close_pane(self, pane: int) -> None:
-        """Forget the impressions of a base pane that has settled."""
-        slots = self.pane_slots(pane)
+    def slots_before(self, before: int) -> NDArray[np.int64]:
+        """The slots of the open impressions of all base panes that start earlier, (n,),
+        ascending."""
+        is_open = np.frombuffer(self.is_open, np.bool_)
+        return self._panes.slots_before(before, self.base, self.times_ms.at, is_open)
+
+    def close(self, slots: NDArray[np.int64], before: int) -> None:
+        """Forget the impressions of the base panes that start earlier, which have settled: `slots`
+        are what `slots_before` returns."""
         np.frombuffer(self.is_open, np.uint8)[self.index_of(slots)] = 0
-        self._panes.forget(pane)
+        self._panes.forget_before(before)
         for by_slot in (self.grades, self.delays_ms, self.paged_items, self.teams):
             for slot in by_slot.keys() & slots.tolist() if by_slot else ():
                 by_slot.pop(slot)

@@ -201,6 +201,15 @@ class RowSet:
         rows = self.panes.setdefault(key, PagedRows(self.width))
         self.pages.update((key, page) for page in rows.add(segments, sums))
 
+    def add_left_behind(
+        self, hour: int, segments: Integers, sums: Rows, settled_before: int, plan: Plan
+    ) -> None:
+        """Add to the rows of distinct segments in an hour: the sums of base panes that are final
+        and that no view can need any more, so that they need no rows of their own."""
+        if plan.history_hours and hour >= kept_from(settled_before, plan):
+            into = self.hours.setdefault(hour, PagedRows(self.width))
+            self.hour_pages.update((hour, page) for page in into.add(segments, sums))
+
     def newly_final(self, since: int | None, before: int) -> Iterator[tuple[int, Pages]]:
         """(start, pages that are not empty) of the base panes that became final, ascending. Panes
         stay afterwards, for the windows: those before `since` were final before."""

@@ -23,14 +23,13 @@ from numpy.typing import NDArray
 
 from relevanced.metrics import Integers
 
-from ..panes import PaneKey, Timing, pane_start
+from ..panes import pane_start
 from . import row_sets
-from .admission import LaneSegments
 from .columns.arrays import grouped, new_column
 from .gain_states import score_delays
 from .judged import DecodedLists, ShownInBatch, ShownLists, final_before_ms, items_of
 from .lane import Lane
-from .row_sets import LARGEST_SUM, Rows
+from .row_sets import LARGEST_SUM, Rows, RowSet
 
 
 def apply_changes(lane: Lane, left_out: Integers | None = None) -> None:
@@ -47,33 +46,52 @@ def apply_changes(lane: Lane, left_out: Integers | None = None) -> None:
     starts, combinations, differences = map(np.concatenate, zip(*parts, strict=True))
     if left_out is not None:
         differences[:, left_out] = 0
-    for key, segments, rows in spread(
-        lane.plan.timing, lane.segments, starts, combinations, differences
-    ):
-        lane.add_rows(key, segments, rows)
+    _add_to(lane, lane, starts, combinations, differences)
 
 
-def spread(
-    timing: Timing,
-    known: LaneSegments,
-    starts: Integers,
-    combinations: Integers,
-    differences: Rows,
-) -> Iterator[tuple[PaneKey, Integers, Rows]]:
-    """The panes of all windows, each with distinct segment ids, (s,), and what is added to their
-    rows, (s, columns): line n of the differences is that of a base pane and a combination."""
-    by_grouping = known.combination_table()[combinations]
+def _add_to(
+    into: RowSet, lane: Lane, starts: Integers, combinations: Integers, differences: Rows
+) -> None:
+    """Add to the rows of the panes of all windows: line n of the differences is that of a base pane
+    and a combination.
+
+    A batch of a sparse recording spans more time than panes are kept. Those that it leaves behind
+    get no rows: what is final of them is added by the hour.
+    """
+    timing, watermark = lane.plan.timing, lane.watermark_ms
+    of_windows = _by_window(lane, starts, combinations, differences)
+    for window_index, found in enumerate(of_windows):
+        kept = 0
+        if watermark is not None:
+            first_ms = timing.dropped_before(timing.windows[window_index], watermark)
+            kept = int(np.searchsorted(found.starts, first_ms))
+        for start, in_pane in grouped(found.starts[kept:]):
+            key = (window_index, start)
+            into.add_rows(key, found.segments[kept:][in_pane], found.rows[kept:][in_pane])
+        if kept and not window_index and watermark is not None:
+            before = timing.settled_before(watermark)
+            by_hour = _summed(found.up_to(kept), lane.plan.hour_ms)
+            for hour, inside in grouped(by_hour.starts):
+                segments, rows = by_hour.segments[inside], by_hour.rows[inside]
+                into.add_left_behind(hour, segments, rows, before, lane.plan)
+
+
+def _by_window(
+    lane: Lane, starts: Integers, combinations: Integers, differences: Rows
+) -> Iterator["_Sums"]:
+    """The sums of each window, by its panes and segments, ascending."""
+    timing = lane.plan.timing
+    by_grouping = lane.segments.combination_table()[combinations]
     segments = by_grouping.reshape(-1)
     # Each line counts in one segment per grouping.
     lines = np.repeat(np.arange(len(starts)), by_grouping.shape[1])
     sums = [_Sums(timing.base_ms, starts[lines], segments, differences, lines)]
-    for window_index, span in enumerate(timing.windows):
+    for span in timing.windows:
         # Panes of 50 s are multiples of base panes of 10 s, but make no panes of 120 s.
         finer = next(each for each in reversed(sums) if span.pane_ms % each.pane_ms == 0)
         found = _summed(finer, span.pane_ms)
         sums.append(found)
-        for start, in_pane in grouped(found.starts):
-            yield (window_index, start), found.segments[in_pane], found.rows[in_pane]
+        yield found
 
 
 class _Sums(NamedTuple):
@@ -85,6 +103,12 @@ class _Sums(NamedTuple):
     segments: Integers
     rows: Rows
     lines: Integers
+
+    def up_to(self, count: int) -> "_Sums":
+        """The first lines."""
+        return self._replace(
+            starts=self.starts[:count], segments=self.segments[:count], lines=self.lines[:count]
+        )
 
 
 def _summed(finer: _Sums, pane_ms: int) -> _Sums:
@@ -208,8 +232,7 @@ def grade_shown(lane: Lane) -> None:
     starts, combinations, rows = summed_by_pane(
         base_ms, pane_start(times_ms[which], base_ms), combinations, graded.rows[which]
     )
-    for key, segments, added in spread(lane.plan.timing, lane.segments, starts, combinations, rows):
-        judged.add_rows(key, segments, added)
+    _add_to(judged, lane, starts, combinations, rows)
 
 
 def settle_judged(lane: Lane) -> None:

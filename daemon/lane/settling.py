@@ -9,9 +9,8 @@ until its base pane settles, so a file is needed until every pane before its suc
 """
 
 from ..judgements import NOTHING_READ, Timeline
-from ..panes import pane_start
 from . import row_sets
-from .experiments import settle_pane
+from .experiments import settle_experiments
 from .lane import Lane
 from .query_settling import close_hours, settle_queries
 
@@ -25,8 +24,7 @@ def settle(lane: Lane) -> None:
     watermark = lane.watermark_ms
     if watermark is None:
         return
-    timing = lane.plan.timing
-    before = pane_start(watermark - timing.settle_ms, timing.base_ms)
+    before = lane.plan.timing.settled_before(watermark)
     if lane.settled_before is not None and before <= lane.settled_before:
         return
     since, lane.settled_before = lane.settled_before, before
@@ -38,19 +36,15 @@ def settle(lane: Lane) -> None:
             lane.add_to_hour(pane, pages, before, lane.plan)
     if lane.plan.history_hours:
         lane.drop_hours(row_sets.kept_from(before, lane.plan))
-    _close_panes(lane, before)
-    lane.open.trim()
-
-
-def _close_panes(lane: Lane, before: int) -> None:
-    for pane in lane.open.panes():
-        if pane < before:
-            settle_pane(lane, pane)
-            if lane.queries is not None:
-                settle_queries(lane, pane)
-            lane.open.close_pane(pane)
+    closing = lane.open.slots_before(before)
+    settle_experiments(lane, closing)
     if lane.queries is not None:
+        for pane in lane.open.panes():
+            if pane < before:
+                settle_queries(lane, pane)
         close_hours(lane, before)
+    lane.open.close(closing, before)
+    lane.open.trim()
 
 
 def drop_old_panes(lane: Lane) -> None:

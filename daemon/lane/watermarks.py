@@ -15,6 +15,7 @@ are wrong by chance never follow each other for long.
 """
 
 from collections.abc import Callable, Sequence
+from typing import Final
 
 import msgspec
 import numpy as np
@@ -77,6 +78,10 @@ class Pending(msgspec.Struct, array_like=True):
             self.votes = 0
 
 
+_AS_COSTLY: Final = 16
+"""So many events one by one cost what passing a multiple of JUMP_MS costs by arrays."""
+
+
 def moved(watermark: int | None, pending: Pending, impression_id: str, time_ms: int) -> int:
     """The watermark after an event of this impression id and time; notes in `pending` what it is
     evidence of."""
@@ -105,7 +110,7 @@ def moved_by_all(
     """
     marks = np.maximum.accumulate(np.append(watermark, times_ms))
     passed = range(watermark // JUMP_MS + 1, int(marks[-1]) // JUMP_MS + 1)
-    is_calm = not pending.votes and len(passed) < MOST_NEAR
+    is_calm = not pending.votes and len(passed) < max(MOST_NEAR, len(times_ms) // _AS_COSTLY)
     if not is_calm or (len(times_ms) and int(np.diff(marks).max()) > JUMP_MS):
         return _moved_one_by_one(watermark, pending, id_at, times_ms.tolist())
     start = 0

@@ -13,11 +13,12 @@ from ..config import Config
 from ..errors import StartError, Unavailable
 from ..events import timestamp_text
 from ..experiments import Findings, findings
-from ..lane import Lane, settle_pane
+from ..lane import Lane, settle_experiments
 from ..queries import OFF, PLAIN
 from ..views import Report, scores, selection, snapshot
 from .buckets import JudgedHours, view_of
 from .clients import whole_index
+from .driver import LATEST_MS
 from .files import NoRoom, UnknownTopic, explained
 from .over_time import NOTHING_SETTLED
 from .over_time_output import SCORES, Asked, print_over_time
@@ -211,8 +212,7 @@ def report_of(lane: Lane) -> Report:
 def experiments_of(lane: Lane) -> Findings:
     """What the experiments show, open panes included. Settles them: the lane can take no more
     events afterwards."""
-    for pane in lane.open.panes():
-        settle_pane(lane, pane)
+    settle_experiments(lane, lane.open.slots_before(LATEST_MS))
     at_ms = lane.watermark_ms
     as_of = None if at_ms is None else timestamp_text(at_ms)
     return findings([lane.experiments.by_name], lane.plan.tracking, lane.plan.metrics, at_ms, as_of)

@@ -265,9 +265,8 @@ def _remove_expired(lane: Lane, state: WriterState) -> None:
     """Remove what the watermark has passed: a block is unlinked whole, so the blocks that are left
     contain impressions and feedback that have expired."""
     if lane.settled_before is not None:
-        for pane in lane.open.panes():
-            if pane < lane.settled_before:
-                lane.open.close_pane(pane)
+        before = lane.settled_before
+        lane.open.close(lane.open.slots_before(before), before)
     if lane.open.times_ms:
         lane.open.skip_to(state.next_slot)
     else:

@@ -17,7 +17,7 @@ only the first and the last slot of each pane are stored, and its impressions ar
 them when it settles. Impressions arrive roughly in the order of time, so these spans are short.
 """
 
-from bisect import bisect_right, insort
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -236,7 +236,7 @@ class PaneSpans:
     def __init__(self) -> None:
         self._spans: dict[int, _Span] = {}
         self._starts: list[int] = []
-        """Ascending: those of these panes, and some of panes that have been forgotten."""
+        """Those of these panes, ascending."""
 
     def __iter__(self) -> Iterator[int]:
         return iter(self._spans)
@@ -251,13 +251,20 @@ class PaneSpans:
         """Return the lowest slot of an open impression; None where there is none."""
         return min((span.first for span in self._spans.values()), default=None)
 
-    def note(self, pane: int, slots: Integers) -> None:
-        """Add new impressions of a base pane: their slots, (n,), ascending and above all others."""
-        first, last = int(slots[0]), int(slots[-1])
-        if pane not in self._spans:
-            insort(self._starts, pane)
-        span = self._spans.setdefault(pane, _Span(first, last, 0))
-        span.last, span.count = last, span.count + len(slots)
+    def note(self, panes: Integers, slots: Integers) -> None:
+        """Add new impressions: the base pane of each, (n,), and the slots, ascending and above all
+        others."""
+        order = np.argsort(panes, kind="stable")
+        ordered, slots = panes[order], slots[order]
+        firsts = np.flatnonzero(np.diff(ordered, prepend=ordered[:1] - 1))
+        lasts = np.append(firsts[1:], len(slots)) - 1
+        columns = (ordered[firsts], slots[firsts], slots[lasts], lasts + 1 - firsts)
+        known = len(self._spans)
+        for pane, first, last, count in zip(*(column.tolist() for column in columns)):
+            span = self._spans.setdefault(pane, _Span(first, last, 0))
+            span.last, span.count = last, span.count + count
+        if len(self._spans) > known:
+            self._starts = sorted(self._spans)
 
     def slots_of(
         self,
@@ -281,8 +288,27 @@ class PaneSpans:
             is_member &= times_ms < self._starts[later]
         return np.flatnonzero(is_member) + span.first
 
-    def forget(self, pane: int) -> None:
-        """Remove a pane that has settled: its impressions are open no more."""
-        del self._spans[pane]
-        if len(self._starts) > 2 * len(self._spans) + 1:
-            self._starts = sorted(self._spans)
+    def slots_before(
+        self,
+        before: int,
+        base: int,
+        times_at: Callable[[slice], Integers],
+        is_open: NDArray[np.bool_],
+    ) -> Integers:
+        """Return the open slots of all base panes that start earlier, (n,), ascending."""
+        spans = [span for pane, span in self._spans.items() if pane < before]
+        if not spans:
+            return np.zeros(0, np.int64)
+        first, last = min(span.first for span in spans), max(span.last for span in spans)
+        where = slice(first - base, last + 1 - base)
+        later = bisect_left(self._starts, before)
+        is_member = is_open[where]
+        if later < len(self._starts):
+            is_member = is_member & (times_at(where) < self._starts[later])
+        return np.flatnonzero(is_member) + first
+
+    def forget_before(self, before: int) -> None:
+        """Remove the panes that start earlier, which have settled: their impressions are open no
+        more."""
+        self._spans = {pane: span for pane, span in self._spans.items() if pane >= before}
+        self._starts = sorted(self._spans)

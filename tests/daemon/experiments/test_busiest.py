@@ -37,6 +37,22 @@ def test_a_unit_with_more_than_its_share_is_followed(seed: int) -> None:
     assert len(counts) <= 128
 
 
+@pytest.mark.parametrize("seed", seeds(20))
+def test_panes_that_are_added_in_turn_are_as_if_added_one_by_one(seed: int) -> None:
+    """Whether panes have one impression or hundreds, of few users or of ever new ones."""
+    print(f"seed {seed}")
+    rng = np.random.default_rng(seed)
+    users = np.minimum(rng.zipf(rng.choice((1.05, 1.3, 2.0)), 3_000), 10**6).astype(np.uint64)
+    panes = np.sort(rng.integers(0, rng.choice((3, 300, 9_000)), len(users)))
+    found, expected = Busiest(), Busiest()
+    for part in np.array_split(np.arange(len(users)), 4):
+        found.add_in_turn(users[part], panes[part])
+        for pane in np.unique(panes[part]):
+            expected.add(Busiest.of(users[part][panes[part] == pane]))
+    for of in ("units", "credits", "impressions"):
+        assert np.array_equal(getattr(found, of), getattr(expected, of))
+
+
 def with_bot(made: Arm, impressions: int) -> Arm:
     """An arm and so many failures of one unit."""
     made.busiest.add(Busiest.of(np.repeat(BOT, impressions)))

@@ -19,6 +19,10 @@ def three() -> OpenImpressions:
     return impressions
 
 
+def close_before(impressions: OpenImpressions, before: int) -> None:
+    impressions.close(impressions.slots_before(before), before)
+
+
 def waiting(time_ms: int, of: str = "q") -> Waiting:
     return Waiting(None, None, of, time_ms, "click", "a", None, None)
 
@@ -41,7 +45,7 @@ def test_a_list_comes_back_with_its_blanks() -> None:
 def test_closing_a_pane_closes_its_impressions() -> None:
     impressions = three()
     impressions.grades[0] = {0: (1, 1.0)}
-    impressions.close_pane(0)
+    close_before(impressions, 10)
     assert impressions.slots_of("q") == (1,)
     assert [impressions.has_open(slot) for slot in range(4)] == [False, True, False, False]
     assert (len(impressions), impressions.panes(), impressions.grades) == (1, [10], {})
@@ -49,8 +53,7 @@ def test_closing_a_pane_closes_its_impressions() -> None:
 
 def test_an_id_without_open_impressions_has_no_slots() -> None:
     impressions = three()
-    impressions.close_pane(0)
-    impressions.close_pane(10)
+    close_before(impressions, 20)
     assert impressions.slots_of("q") == ()
     assert (len(impressions), impressions.panes()) == (0, [])
 
@@ -59,8 +62,8 @@ def test_other_impressions_of_the_id_keep_their_order() -> None:
     impressions = OpenImpressions()
     for pane in (0, 10, 20):
         add(impressions, pane=pane)
-    impressions.close_pane(10)
-    assert impressions.slots_of("q") == (0, 2)
+    close_before(impressions, 10)
+    assert impressions.slots_of("q") == (1, 2)
 
 
 def test_slots_are_listed_by_pane() -> None:
@@ -71,7 +74,7 @@ def test_slots_are_listed_by_pane() -> None:
 
 def test_a_slot_is_never_reused() -> None:
     impressions = three()
-    impressions.close_pane(0)
+    close_before(impressions, 10)
     assert add(impressions, pane=20) == 3
     impressions.skip_to(10)
     assert add(impressions, pane=20) == 10
@@ -89,7 +92,7 @@ def test_closed_slots_at_the_front_are_dropped_once_they_are_many(closed: int, b
     for number in range(closed):
         add(impressions, f"q{number}", pane=0)
     last = add(impressions, "last", pane=10)
-    impressions.close_pane(0)
+    close_before(impressions, 10)
     impressions.trim()
     assert (impressions.base, impressions.next_slot, impressions.slots_of("last")) == (
         base,
@@ -104,7 +107,7 @@ def test_an_older_open_pane_keeps_the_slots_behind_it() -> None:
     add(impressions, "oldest", pane=30)
     for number in range(5000):
         add(impressions, f"q{number}", pane=10)
-    impressions.close_pane(10)
+    close_before(impressions, 20)
     impressions.trim()
     assert (impressions.base, len(impressions)) == (0, 1)
 
@@ -113,7 +116,7 @@ def test_closing_everything_releases_all_memory() -> None:
     impressions = OpenImpressions()
     for number in range(5000):
         add(impressions, f"q{number}")
-    impressions.close_pane(0)
+    close_before(impressions, 10)
     impressions.trim()
     assert (impressions.base, impressions.next_slot, len(impressions.times_ms)) == (5000, 5000, 0)
     assert add(impressions) == 5000
@@ -139,7 +142,7 @@ def test_only_open_slots_are_selected() -> None:
     impressions.start_at(7)
     for pane in (0, 10, 0):
         add(impressions, pane=pane)
-    impressions.close_pane(0)
+    close_before(impressions, 10)
     assert impressions.only_open(np.array([3, 7, 8, 9])).tolist() == [8]
 
 

@@ -159,7 +159,8 @@ def test_panes_are_dropped_when_no_view_needs_them() -> None:
 
 def test_a_dropped_pane_has_no_pages_to_write() -> None:
     lane = lane_of()
-    settled(lane, shown(0), *leaping(10**9))
+    settled(lane, shown(0))
+    settled(lane, *leaping(10**9))
     assert not lane.pages
     assert sorted(lane.dropped) == [((0, START_MS), 0), ((1, START_MS), 0)]
 
