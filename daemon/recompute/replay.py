@@ -63,8 +63,8 @@ def replay(
     topic: str | None = None,
 ) -> int:
     """Score the files and print the scores, or what was asked for in their place; returns the exit
-    code: 1 where a file cannot be read, nothing in them counts, or scores were asked for and no
-    feedback joins."""
+    code: 1 where a file cannot be read, nothing in them counts, or scores were asked for and of
+    their feedback none joins."""
     console = Console(file=sys.stderr, quiet=not progress)
     config = keeping_queries(config, asked)
     try:
@@ -101,7 +101,7 @@ def replay(
         if not found.lane.totals.pages:
             print(NOTHING_SETTLED, file=sys.stderr)
         return _serve(found, looks, paths, asked.serve_at, config.links.runbook)
-    if asked == SCORES and unjoined is not None and not unjoined.joined:
+    if asked == SCORES and unjoined is not None and unjoined.is_failure:
         return 1
     return print_asked(found, config, asked, output)
 

@@ -65,11 +65,21 @@ class Unjoined:
             feedback_ids=tuple(islice(ids, EXAMPLES)),
         )
 
+    @property
+    def is_failure(self) -> bool:
+        """Whether no feedback joined although there was some, or records were refused that may be
+        it. A recording of impressions alone holds what it was asked to hold."""
+        return not self.joined and (self._total > 0 or any(self.rejected.values()))
+
+    @property
+    def _total(self) -> int:
+        """The feedback that did not join."""
+        others = (*LATE, "ignored_kind", "beyond_depth")
+        return self.waiting + self.off_list + sum(self.outcomes[outcome] for outcome in others)
+
     def text(self) -> str:
         """What to look at, in sentences."""
-        late = sum(self.outcomes[outcome] for outcome in LATE)
-        ignored = self.outcomes["ignored_kind"]
-        total = self.waiting + self.off_list + late + ignored + self.outcomes["beyond_depth"]
+        total = self._total
         if not total and any(self.rejected.values()):
             return (
                 f"No feedback was accepted, so every score is 0 or undefined. Are the "

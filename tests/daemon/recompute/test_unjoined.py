@@ -70,7 +70,7 @@ def test_why_none_joined_is_said(replayed: Replayed, given: dict[str, Any], said
 
 def test_no_feedback_at_all_is_said(replayed: Replayed) -> None:
     code, errors = replayed(*IMPRESSIONS)
-    assert code == 1 and errors.startswith("There is no feedback, so every score is 0")
+    assert code == 0 and errors.startswith("There is no feedback, so every score is 0")
 
 
 def test_that_feedback_is_perhaps_what_was_rejected_is_said(replayed: Replayed) -> None:
