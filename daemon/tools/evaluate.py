@@ -171,12 +171,13 @@ def eval_command(
     """Score TREC run files against judgements, with the metrics of the daemon.
 
     QRELS contains lines `query iteration item grade` (of diversity tracks `query subtopic item
-    grade`), CSV with the columns query, docid and rating
-    (BEIR: query-id, corpus-id, score), or JSON as `judgements` reads it; each RUN lines `query Q0
-    item rank score tag`. A query of several words stands in double quotes; files may be compressed
-    with gzip. Grades with decimals count as they are, and as relevant from --relevant-from on.
-    Results are ordered by score; the rank column is used with --ties rank only. The gain of nDCG is
-    2^grade - 1; that of trec_eval is nDCG(gain=linear).
+    grade`), CSV with the columns query, docid and rating (BEIR: query-id, corpus-id, score), or
+    JSON as `judgements` reads it; each RUN lines `query Q0 item rank score tag`. A request of
+    Elastic's _rank_eval and its answer join by the ids of the requests. A query of several words
+    stands in double quotes; files may be compressed with gzip. Grades with decimals count as they
+    are, and as relevant from --relevant-from on. Results are ordered by score; the rank column is
+    used with --ties rank only. The gain of nDCG is 2^grade - 1; that of trec_eval is
+    nDCG(gain=linear).
     """
     given: dict[Need, object] = {"collection": collection_size, "known": known_file}
     try:

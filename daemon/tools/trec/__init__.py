@@ -1,5 +1,6 @@
 """TREC run files scored against judgements, and the report of that."""
 
+from .asked import DEFAULT_METRICS, Undefined, UnknownMetrics, asked_metrics
 from .report import WRITERS, EvaluationReport
 from .results import (
     EvaluationError,
@@ -16,15 +17,11 @@ from .results import (
     score_run,
 )
 from .trec import (
-    DEFAULT_METRICS,
     Qrels,
     Result,
     RunFile,
     TrecError,
-    Undefined,
-    UnknownMetrics,
     apparent_kind,
-    asked_metrics,
     parse_known,
     parse_qrels,
     parse_run,

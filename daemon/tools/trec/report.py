@@ -10,8 +10,8 @@ from typing import Final
 
 from relevanced.metrics import Metric
 
+from .asked import Asked, metric_meanings
 from .results import Policies, RunComparison, ScoredRun, coverage_remarks
-from .trec import Asked, metric_meanings
 
 MEAN_LABEL: Final = "all"
 """The query column of a mean, as in the output of trec_eval."""

@@ -23,16 +23,8 @@ from relevanced.metrics import (
     macro,
 )
 
-from .trec import (
-    Known,
-    Qrels,
-    Result,
-    RunFile,
-    Subtopics,
-    Undefined,
-    is_geometric,
-    undefined_of,
-)
+from .asked import Undefined, is_geometric, undefined_of
+from .trec import Known, Qrels, Result, RunFile, Subtopics
 
 Ties: TypeAlias = Literal["item", "rank", "file"]
 Missing: TypeAlias = Literal["skip", "zero", "refuse"]

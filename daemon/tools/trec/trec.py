@@ -7,13 +7,14 @@ import gzip
 import math
 import re
 import zlib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from io import BytesIO
 from itertools import islice
+from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
-from relevanced.metrics import GEOMETRIC_FLOOR, Metric, Need, parse, several, split
+import msgspec
 
 from ...judgements import formats, grades
 from ...recompute.files import without_mark
@@ -21,7 +22,6 @@ from ...recompute.files import without_mark
 Qrels: TypeAlias = dict[str, dict[str, float]]
 """Query -> item -> grade; queries and items in the order of the file."""
 
-Undefined: TypeAlias = Literal["zero", "skip"]
 Known: TypeAlias = dict[str, set[str]]
 """Query -> the items that the user knew before."""
 Subtopics: TypeAlias = dict[str, dict[str, dict[str, float]]]
@@ -78,9 +78,10 @@ class RunFile:
 
 def parse_qrels(data: bytes, file: str) -> Qrels:
     """Parse lines `query iteration item grade`, or those of a file that begins with the names of
-    its columns, as BEIR's `query-id corpus-id score`, or JSON as `judgements` reads it. Grades may
-    have decimals. An item that is judged for several subtopics (`query subtopic item grade`) has
-    the highest of its grades. Raises TrecError.
+    its columns, as BEIR's `query-id corpus-id score`, or JSON as `judgements` reads it; of a
+    request of _rank_eval the queries are the ids of its requests. Grades may have decimals. An item
+    that is judged for several subtopics (`query subtopic item grade`) has the highest of its
+    grades. Raises TrecError.
 
     >>> parse_qrels(b"301 0 d7 1\\n301 0 d9 -1\\n", "q")
     {'301': {'d7': 1.0, 'd9': -1.0}}
@@ -145,7 +146,8 @@ def parse_subtopics(data: bytes, file: str) -> Subtopics:
 
 
 def parse_run(data: bytes, file: str) -> RunFile:
-    """Parse lines `query Q0 item rank score tag`; words after the tag are ignored.
+    """Parse lines `query Q0 item rank score tag`; words after the tag are ignored. Or an answer of
+    _rank_eval, whose queries are the ids of its requests, and whose hits are in order.
 
     Raises TrecError.
 
@@ -167,6 +169,9 @@ def parse_run(data: bytes, file: str) -> RunFile:
         if not tags:
             tags.append(tag)
 
+    data = _decompressed(data, file)
+    if (details := _rank_eval(data, "details")) is not None:
+        return RunFile(Path(file).name, _hits_of(details, file))
     _parse_lines(data, file, parse_words)
     return RunFile(tags[0], results)
 
@@ -264,6 +269,9 @@ def _words(text: str) -> list[str]:
 
 def _parse_json(data: bytes, file: str, add: Callable[[str, str, str], None]) -> None:
     """Call `add` with the query, item and grade of each judgement; see `_parse_lines`."""
+    if (requests := _rank_eval(data, "requests")) is not None:
+        _parse_requests(requests, file, add)
+        return
     faults: list[LineFault] = []
     for found in formats.judgements_of(BytesIO(data), file):
         if isinstance(found, grades.Fault):
@@ -275,6 +283,66 @@ def _parse_json(data: bytes, file: str, add: Callable[[str, str, str], None]) ->
                 faults.append(LineFault(file, found.line, str(error)))
     if faults:
         raise TrecError(faults)
+
+
+def _rank_eval(data: bytes, member: str) -> Any:
+    """A member of a request or an answer of Elastic's _rank_eval; None of anything else."""
+    if not data.lstrip().startswith(b"{"):
+        return None
+    try:
+        found = msgspec.json.decode(data)
+    except msgspec.DecodeError:
+        return None
+    return found.get(member) if isinstance(found, dict) else None
+
+
+class _Rated(msgspec.Struct):
+    item: str = msgspec.field(name="_id")
+    rating: float
+
+
+class _Request(msgspec.Struct):
+    id: str
+    ratings: list[_Rated] = []
+
+
+class _Hit(msgspec.Struct):
+    item: str = msgspec.field(name="_id")
+
+
+class _RatedHit(msgspec.Struct):
+    hit: _Hit
+
+
+class _Detail(msgspec.Struct):
+    hits: list[_RatedHit] = []
+
+
+def _parse_requests(requests: Any, file: str, add: Callable[[str, str, str], None]) -> None:
+    """Call `add` with the id of the request, the item and its grade for each rating. Raises
+    TrecError."""
+    try:
+        for request in msgspec.convert(requests, list[_Request]):
+            for rated in request.ratings:
+                add(request.id, rated.item, str(rated.rating))
+    except ValueError as error:
+        raise TrecError([LineFault(file, 0, f"requests of _rank_eval: {error}")]) from error
+
+
+def _hits_of(details: Any, file: str) -> dict[str, list[Result]]:
+    """The hits by the id of their request. Raises TrecError."""
+    try:
+        found = msgspec.convert(details, dict[str, _Detail])
+    except ValueError as error:
+        raise TrecError([LineFault(file, 0, f"details of _rank_eval: {error}")]) from error
+    # Their scores may be null: the order of the hits is that of the search.
+    return {
+        query: [
+            Result(rated.hit.item, str(rank), -rank)
+            for rank, rated in enumerate(detail.hits, start=1)
+        ]
+        for query, detail in found.items()
+    }
 
 
 def _grade(text: str) -> float:
@@ -296,115 +364,3 @@ def _score(text: str) -> float:
 
 def _short(text: str) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
-
-
-DEFAULT_METRICS: Final = (
-    "AP",
-    "nDCG@10",
-    "P@10",
-    "R@100",
-    "RR",
-    "Rprec",
-    "Bpref",
-    "Judged@10",
-)
-
-Asked: TypeAlias = Mapping[str, Metric]
-"""Name as it was asked for → the metric that it means under the options."""
-
-
-GEOMETRIC: Final = "GMAP"
-"""AP whose mean is the geometric one."""
-_NAMES_OF_GEOMETRIC: Final = ("gmap", "gm_map")
-OPTIONS: Final[Mapping[Need, str]] = {"collection": "--collection-size", "known": "--known"}
-"""What gives a need that judgements and runs do not have."""
-
-
-class UnknownMetrics(Exception):
-    """Names that mean no metric here; the message has a line for each."""
-
-
-def asked_metrics(
-    texts: Sequence[str],
-    *,
-    relevant_from: float,
-    max_grade: float,
-    ideal: str,
-    given: Collection[Need] = (),
-) -> dict[str, Metric]:
-    """The metrics of the names, in their order, each once: under its first name; behind RBP its
-    residual. Names are separated by commas or blanks; `given` is what there is beside judgements
-    and runs. Raises UnknownMetrics with all faults.
-
-    >>> list(asked_metrics(["P@5,RR", "nDCG@10"], relevant_from=1, max_grade=4, ideal="pool"))
-    ['P@5', 'RR', 'nDCG@10']
-    """
-    names = [name for text in texts for name in several(text)] or list(DEFAULT_METRICS)
-    by_name: dict[str, Metric] = {}
-    faults = []
-    for name in names:
-        try:
-            metric = _asked(name, relevant_from=relevant_from, max_grade=max_grade, ideal=ideal)
-        except ValueError as error:
-            faults.append(str(error))
-            continue
-        refusal = metric.refusal(["pool", *given], provider="judgements and runs")
-        if refusal is not None:
-            option = OPTIONS.get(metric.needs)
-            faults.append(refusal if option is None else f"{refusal}: give {option}")
-        elif metric not in by_name.values():
-            by_name[name] = metric
-            if split(name).family == "RBP":
-                residual = _residual_of(metric)
-                by_name.setdefault(residual.name, residual)
-    if faults:
-        raise UnknownMetrics("\n".join(faults))
-    return by_name
-
-
-def _residual_of(metric: Metric) -> Metric:
-    """The residual of an RBP, without which its value says little: how much of it is unknown."""
-    cutoff = "" if metric.k is None else f"@{metric.k}"
-    return parse(f"RBPResidual(p={metric.number('p')}){cutoff}")
-
-
-def _asked(name: str, **defaults: Any) -> Metric:
-    """The metric of a name; of GMAP it is AP under that name. Raises ValueError."""
-    family = split(name).family
-    if family.lower() not in _NAMES_OF_GEOMETRIC:
-        return parse(name, **defaults)
-    metric = parse(name.replace(family, "AP", 1), **defaults)
-    return replace(metric, name=metric.name.replace("AP", GEOMETRIC, 1))
-
-
-def is_geometric(metric: Metric) -> bool:
-    """Whether the mean of the metric is the geometric one."""
-    return metric.name.startswith(GEOMETRIC)
-
-
-def undefined_of(metric: Metric, undefined: Undefined) -> Undefined:
-    """What becomes of queries for which the metric is undefined: where less is better they are
-    left out, as 0 would be the best value."""
-    return "skip" if metric.direction == "down" else undefined
-
-
-def metric_meanings(metrics: Asked) -> list[str]:
-    """A sentence for each name that means something else here than in a configuration of the
-    daemon that leaves everything at its default.
-
-    >>> given = asked_metrics(["nDCG@10", "RR"], relevant_from=1, max_grade=4, ideal="pool")
-    >>> metric_meanings(given)
-    ['nDCG@10 is nDCG(gain=exponential,ideal=pool)@10.']
-    """
-    found = [
-        f"{name} is {metric.full_name}."
-        for name, metric in metrics.items()
-        if metric.settings != _asked(name).settings
-    ]
-    if any(map(is_geometric, metrics.values())):
-        floor = f"{GEOMETRIC_FLOOR:.5f}"
-        found.append(
-            f"GMAP is the geometric mean of AP, which counts as {floor} where it is lower;"
-            " comparisons are of its natural logarithm."
-        )
-    return found

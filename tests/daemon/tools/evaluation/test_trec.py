@@ -1,6 +1,7 @@
 """TREC files: what is parsed, and what the faults report."""
 
 import gzip
+import json
 
 import pytest
 
@@ -114,3 +115,37 @@ def test_broken_gzip_is_a_fault() -> None:
 def test_judgements_are_read_in_the_shapes_that_the_daemon_reads(text: str) -> None:
     assert parse_qrels(text.encode(), "q") == {"red shoes": {"d1": 1.5}}
     assert [*parse_run(b'"red shoes" Q0 d1 1 2.5 x\n', "r").results] == ["red shoes"]
+
+
+REQUEST = {
+    "requests": [
+        {"id": "JFK", "request": {}, "ratings": [{"_index": "m", "_id": "d3", "rating": 3}]},
+        {"id": "other", "request": {}, "ratings": [{"_index": "m", "_id": "d9", "rating": 1}]},
+    ]
+}
+ANSWER = {
+    "metric_score": 0.4,
+    "details": {
+        "JFK": {
+            "unrated_docs": [{"_index": "m", "_id": "d1"}],
+            "hits": [
+                {"hit": {"_index": "m", "_id": "d1", "_score": None}, "rating": None},
+                {"hit": {"_index": "m", "_id": "d3", "_score": 9.5}, "rating": 3},
+            ],
+        },
+        "other": {"hits": []},
+    },
+}
+
+
+def test_a_request_and_an_answer_of_rank_eval_join_by_the_ids_of_requests() -> None:
+    request, answer = (json.dumps(each).encode() for each in (REQUEST, ANSWER))
+    assert parse_qrels(request, "q") == {"JFK": {"d3": 3.0}, "other": {"d9": 1.0}}
+    run = parse_run(answer, "answer.json")
+    assert {query: [each.item for each in of] for query, of in run.results.items()} == {
+        "JFK": ["d1", "d3"],
+        "other": [],
+    }
+    assert run.results["JFK"][0].score > run.results["JFK"][1].score
+    with pytest.raises(TrecError, match="details of _rank_eval: Object missing required field"):
+        parse_run(b'{"details": {"a": {"hits": [{"hit": {}}]}}}', "r")
