@@ -58,6 +58,7 @@ from .types import (
     OverTime,
     SampleRatio,
     SegmentFinding,
+    SharePeriod,
 )
 
 __all__ = (
@@ -109,6 +110,7 @@ __all__ = (
     "sample_ratio",
     "SampleRatio",
     "SegmentFinding",
+    "SharePeriod",
     "Spec",
     "Stretch",
     "stretches_text",

@@ -2,12 +2,14 @@
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 
-from relevanced.daemon.experiments import Arm, Tracking, effects_by_day
+from relevanced.daemon.experiments import Arm, Findings, SharePeriod, Tracking, effects_by_day
 from relevanced.daemon.exporter import TAKEN_OVER, Condition, Reading, first_sights
 from relevanced.daemon.worker import silence_text
 from tests.arms import arm, dealt_arms, found_of, partly_defined, with_interleaved
+from tests.daemon.experiments.test_busiest import with_bot
 from tests.daemon.experiments.test_by_day import DAYS, ONE_METRIC, random_days, tallies_of
 from tests.lane_views import PLAN, Shown, lane_view, reading_of, with_clicks
 from tests.page.browser import Page
@@ -149,6 +151,39 @@ async def test_effects_by_day_open_on_request_and_stay_open(page: Page, story: R
     await page.until("!!document.querySelector('#experiments p.worse')")
     assert await page.value("document.querySelector('details.days').open")
     assert len(await page.value(rows)) == DAYS
+    await daemon.stop(page)
+
+
+async def test_periods_and_busy_units_stand_in_a_line_each_and_open(
+    page: Page, story: Reading
+) -> None:
+    """And whatever variants are called."""
+    arms = dealt_arms()
+    found = found_of(arms | {"treatment": with_bot(arms["treatment"], 300)})
+    [experiment] = found.experiments
+    assert experiment.busiest
+    period = SharePeriod("2026-11-20", "2026-11-21", {"control": 0.75, HOSTILE: 0.25})
+    changed = msgspec.structs.replace(experiment, periods=(period,), mixed_days=("2026-11-22",))
+    daemon = Daemon(replace(story, experiments=Findings(found.as_of, (changed,))))
+    await daemon.start()
+    await page.open(daemon.unfolded)
+    for kind in ("periods", "busiest"):
+        summary = f"document.querySelector('details.{kind} summary')"
+        await page.until(f"!!{summary}")
+        assert not await page.value(f"{summary}.parentElement.open")
+        await page.value(f"{summary}.click()")
+    periods, busiest = [await text(page, f"details.{kind}") for kind in ("periods", "busiest")]
+    assert "2026-11-20 to 2026-11-21: control 75.0\u202f%" in periods
+    assert "shares changed within them: 2026-11-22" in periods
+    assert experiment.busiest[0].unit in busiest and "1 unit has more than 1" in busiest
+    assert "without the 64ths of users" in busiest and "; with all: " in busiest
+    assert (
+        await page.value("document.querySelectorAll('#experiments script, #experiments b').length")
+        == 0
+    )
+    daemon.show(replace(story, experiments=Findings(found.as_of, (experiment,))))
+    await page.until("!document.querySelector('details.periods')")
+    assert await page.value("document.querySelector('details.busiest').open")
     await daemon.stop(page)
 
 

@@ -100,6 +100,40 @@ function beside(experiment) {
   return lines.map((text) => element("p", { class: "quiet" }, text));
 }
 
+const kept = new Map();
+
+// One line, and what is known of it when somebody opens it: the same element at every refresh, so that it stays open.
+function folded(experiment, kind, summary, lines) {
+  const key = JSON.stringify([experiment.experiment, kind]);
+  if (!kept.has(key)) kept.set(key, element("details", { class: `days ${kind}` }, element("summary"), element("div")));
+  const details = kept.get(key);
+  setText(details.firstChild, summary);
+  keyed(details.lastChild, lines, (line) => line, () => element("p", { class: "quiet" }), setText);
+  return details;
+}
+
+// In which days the shares of the variants were constant, and which units have much of a variant.
+function conditions(experiment) {
+  const { busiest, mixed_days: mixed, periods } = experiment;
+  const parts = [];
+  if (periods.length || mixed.length) {
+    const lines = periods.map((one) => `${one.first_day} to ${one.last_day}: ${Object.entries(one.shares).map(([name, share]) => `${visible(name)} ${percent(100 * share)}`).join(", ")}`);
+    if (mixed.length) lines.push(`Left out, because the shares changed within them: ${mixed.join(", ")}`);
+    parts.push(folded(experiment, "periods", "The shares of the variants changed: differences are those within periods of constant shares (UTC days).", lines));
+  }
+  if (busiest.length) {
+    const lines = busiest.map((one) => `${one.unit} has ${percent(100 * one.share)} of ${visible(one.variant)}`);
+    const without = (one, name) => `${one.metric} of ${visible(name)} without the 64ths of users that they are in: ${plain(one.without_busiest.difference)}, from ${plain(one.without_busiest.lower)} to ${plain(one.without_busiest.upper)}: ${one.without_busiest.verdict}; with all: ${plain(one.difference)}`;
+    for (const { variant, metrics } of experiment.variants) {
+      lines.push(...metrics.filter((one) => (one.without_busiest?.difference ?? null) !== null).map((one) => without(one, variant)));
+    }
+    parts.push(folded(experiment, "busiest", `${count(busiest.length)} ${busiest.length === 1 ? "unit has" : "units have"} more than 1\u202f% of the impressions of a variant.`, lines));
+  }
+  return parts;
+}
+
+const plain = (value) => (value === null ? "undefined" : `${value < 0 ? "−" : "+"}${score(Math.abs(value))}`);
+
 export function showVariants(parent, found, experiments, at) {
   const tables = found.filter(({ scores }) => scores.length).map(({ grouping, scores }) => {
     const name = grouping.slice("experiment:".length);
@@ -108,7 +142,7 @@ export function showVariants(parent, found, experiments, at) {
     const table = experiment?.impressions
       ? variantTable(`${visible(name)}: all ${count(experiment.impressions)} settled impressions; the intervals stay valid however often you look.`, ofExperiment(experiment))
       : variantTable(`${visible(name)} over ${at.window}, ${at.view}: 95 % intervals that take impressions as independent: not a test.`, overWindow(scores));
-    return element("div", {}, table, ...warnings, ...(experiment?.impressions ? [...beside(experiment), byDay(experiment)] : []));
+    return element("div", {}, table, ...warnings, ...(experiment?.impressions ? [...beside(experiment), ...conditions(experiment), byDay(experiment)] : []));
   });
   const focused = parent.contains(document.activeElement) ? document.activeElement : null;
   const none = element("p", { class: "quiet" }, "No grouping experiment:NAME is configured, or it has no traffic.");
