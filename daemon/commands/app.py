@@ -25,6 +25,7 @@ from ..config import Config, book_of, decoder_of
 from ..errors import StartError
 from ..exporter import Condition, Exporter, KeptMarkers, PastReads, Published
 from ..http import HttpServer, ListenError, MarkerRules, MarkerSettings, Role
+from ..lane import Lane
 from ..recompute.clients import class_libraries, client_of, connected, filler_of, library_of
 from ..recompute.serving import stopping_on_signals
 from ..storage import (
@@ -57,7 +58,13 @@ from ..worker import (
 from .following import Following, HistoryCheck, RedisAnswer, Working, waiting_text
 from .joining import Joining
 from .process_limits import raise_bound_of_open_files, turn_off_core_dumps
-from .worker_conditions import RankWatch, unreadable_topics, warn_of_records, worker_conditions
+from .worker_conditions import (
+    JoinWatch,
+    RankWatch,
+    unreadable_topics,
+    warn_of_records,
+    worker_conditions,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -91,6 +98,7 @@ class Service:
         self.obstacle: Callable[[], str | None] = lambda: "it was not asked yet"
         """What keeps the input topics from being read; None where nothing does."""
         self.ranks = RankWatch()
+        self.joins = JoinWatch()
         self.redis_answer = RedisAnswer()
         self.history = HistoryCheck(config)
         registry = LayoutRegistry(self.redis, self.namespace.name)
@@ -136,8 +144,8 @@ class Service:
             return [waiting, Condition("group", not refusal, refusal)]
         brokers = self.config.kafka.bootstrap_servers
         missing = self.history.missing
-        ranks = self.ranks.text
-        conditions = worker_conditions(self.worker, self.ownership, missing, brokers, ranks)
+        said = self.ranks.text, self.joins.text
+        conditions = worker_conditions(self.worker, self.ownership, missing, brokers, *said)
         return [*conditions, Condition("layout", True, self.following.says)]
 
     def leave(self) -> None:
@@ -154,9 +162,15 @@ class Service:
 
     def ranks_differ(self) -> str:
         """What to say of the ranks of feedback, once, when they begin to differ."""
+        return self.ranks.text if self.ranks.look(self._owned()) else ""
+
+    def none_joins(self) -> str:
+        """Why no feedback joins, once, when it is known that none does."""
+        return self.joins.text if self.joins.look(self._owned(), time.monotonic()) else ""
+
+    def _owned(self) -> list[Lane]:
         owned = {} if self.ownership is None else self.ownership.lanes
-        begins = self.ranks.look([one.claimed.lane for one in owned.values()])
-        return self.ranks.text if begins else ""
+        return [one.claimed.lane for one in owned.values()]
 
     def make_worker(
         self,
@@ -264,7 +278,11 @@ async def _run_parts(service: Service, job: Job | None) -> None:
             job(service),
             show_life(namespace, lambda: service.lanes(), keep_ms, stop),
             sweep_lanes(service.store, stop),
-            warn_of_records(service.unreadable, service.ranks_differ, stop),
+            warn_of_records(
+                service.unreadable,
+                {"ranks disagree": service.ranks_differ, "no feedback joins": service.none_joins},
+                stop,
+            ),
         ]
         if service.schemas is not None:
             parts.append(service.schemas.watch(stop))

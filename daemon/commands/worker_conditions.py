@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 import structlog
@@ -13,6 +13,7 @@ from ..errors import SchemaNotThere
 from ..exporter import Condition
 from ..lane import Lane
 from ..queries import UNICODE_VERSION
+from ..recompute.unjoined import LEAST, Unjoined
 from ..worker import Ownership, Worker, silence_text, silent_topics, unread_reasons
 
 log = structlog.get_logger(__name__)
@@ -77,24 +78,64 @@ def _ranks_text(wrong: int, joined: int) -> str:
     )
 
 
+JOINS_WITHIN_S: Final = 300.0
+"""Of feedback that comes for so long some joins, where ids are those of impressions."""
+
+
+class JoinWatch:
+    """Says why no feedback joins, once none has for JOINS_WITHIN_S though some came."""
+
+    def __init__(self) -> None:
+        self.text = ""
+        """What readiness says; empty while feedback joins."""
+        self._before = Counter[str]()
+        self._since_s: float | None = None
+
+    def look(self, lanes: Sequence[Lane], now_s: float) -> bool:
+        """Compare the counts of lanes with those when feedback last joined; returns whether what is
+        said begins. Lanes that are judged need no feedback."""
+        outcomes = Counter[str]()
+        for lane in lanes:
+            outcomes.update(lane.counts["feedback_outcomes"])
+        is_judged = any(lane.judged is not None for lane in lanes)
+        found = Unjoined.of(lanes, {}, self._before) if lanes and not is_judged else None
+        if found is None or found.joined or min(found.outcomes.values(), default=0) < 0:
+            self.text, self._before, self._since_s = "", outcomes, now_s
+            return False
+        self._since_s = now_s if self._since_s is None else self._since_s
+        if found.missed < LEAST or now_s - self._since_s < JOINS_WITHIN_S:
+            return False
+        said, self.text = self.text, found.text()
+        return not said
+
+
 async def warn_of_records(
-    unreadable: Callable[[], Unreadable], ranks_differ: Callable[[], str], stop: asyncio.Event
+    unreadable: Callable[[], Unreadable],
+    begins: Mapping[str, Callable[[], str]],
+    stop: asyncio.Event,
 ) -> None:
-    """Look until the process is to stop: at topics without an event, and at stated ranks."""
+    """Look until the process is to stop: at topics without an event, and at what begins to be said,
+    by the name of its warning."""
     warnings = Warnings()
     while not await stopped_within(stop, LOOK_EVERY_S):
-        if words := ranks_differ():
-            log.warning("ranks disagree", reason=words)
+        for name, words_of in begins.items():
+            if words := words_of():
+                log.warning(name, reason=words)
         topics, text = unreadable()
         if warnings.due(topics):
             log.warning("topics cannot be read", reason=text)
 
 
 def worker_conditions(
-    worker: Worker, ownership: Ownership, missing: str, brokers: Sequence[str], ranks: str
+    worker: Worker,
+    ownership: Ownership,
+    missing: str,
+    brokers: Sequence[str],
+    ranks: str,
+    joins: str,
 ) -> list[Condition]:
     """The conditions of a worker that has begun. `missing`: what a lost Redis could not be filled
-    with again; `ranks`: what is wrong with stated ranks."""
+    with again; `ranks`: what is wrong with stated ranks; `joins`: why no feedback joins."""
     waiting_for = dict(worker.waiting_for)
     new_ids = waiting_for.pop(SchemaNotThere.TEXT, "")
     unanswered = "; ".join(f"{server}: {why}" for server, why in sorted(waiting_for.items()))
@@ -113,6 +154,7 @@ def worker_conditions(
         # These are stated, though the process does what it can.
         Condition("events", True, _silence(ownership, brokers)),
         Condition("ranks", True, ranks),
+        Condition("joins", True, joins),
         Condition("schemas", True, f"{SchemaNotThere.TEXT}: {new_ids}" if new_ids else ""),
         Condition("history", True, missing),
         Condition("queries", True, _other_unicode(ownership)),

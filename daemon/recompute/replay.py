@@ -94,7 +94,7 @@ def replay(
         print(_explained(found, config), file=sys.stderr)
         return 1
     kinds = report.events.ignored_kinds
-    unjoined = None if config.plan.judged else Unjoined.of(found.lane, kinds)
+    unjoined = None if config.plan.judged else Unjoined.of([found.lane], kinds)
     if unjoined is not None:
         print(unjoined.text(), file=sys.stderr)
     if looks is not None and asked.serve_at is not None:

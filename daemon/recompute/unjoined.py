@@ -1,6 +1,7 @@
 """Why no feedback joined, or hardly any, as far as the events themselves show. Pure."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final
@@ -41,11 +42,18 @@ class Unjoined:
     """Some of feedback that waits for its impression."""
 
     @classmethod
-    def of(cls, lane: Lane, kinds: Mapping[str, int]) -> "Unjoined | None":
-        """What is known of a lane; None where enough feedback joined."""
-        outcomes = lane.counts["feedback_outcomes"]
+    def of(
+        cls, lanes: Sequence[Lane], kinds: Mapping[str, int], before: Mapping[str, int] = {}
+    ) -> "Unjoined | None":
+        """What is known of one lane or more, since they had counted the outcomes `before`; None
+        where enough feedback joined."""
+        outcomes, rejected = Counter[str](), Counter[str]()
+        for lane in lanes:
+            outcomes.update(lane.counts["feedback_outcomes"])
+            rejected.update(lane.counts["rejected"])
+        outcomes.subtract(before)
         joined = outcomes["joined"]
-        waiting = list(lane.waiting.by_serial.values())
+        waiting = [one for lane in lanes for one in lane.waiting.by_serial.values()]
         total = len(waiting) + sum(outcomes[outcome] for outcome in ("joined", *NOT_JOINED))
         if joined and (total < LEAST or joined >= FEW * total):
             return None
@@ -57,11 +65,13 @@ class Unjoined:
             waiting=len(waiting) - len(off_list) + outcomes["unjoined"],
             off_list=len(off_list) + outcomes["off_list"],
             kinds=kinds,
-            rejected=lane.counts["rejected"],
-            grades=lane.plan.grades.keys(),
+            rejected=rejected,
+            grades=lanes[0].plan.grades.keys(),
             shown_ids=tuple(
-                lane.open.ids[at].decode() for at in range(min(EXAMPLES, len(lane.open.ids)))
-            ),
+                lane.open.ids[at].decode()
+                for lane in lanes
+                for at in range(min(EXAMPLES, len(lane.open.ids)))
+            )[:EXAMPLES],
             feedback_ids=tuple(islice(ids, EXAMPLES)),
         )
 
@@ -72,10 +82,14 @@ class Unjoined:
         return not self.joined and (self._total > 0 or any(self.rejected.values()))
 
     @property
-    def _total(self) -> int:
-        """The feedback that did not join."""
-        others = (*LATE, "ignored_kind", "beyond_depth")
+    def missed(self) -> int:
+        """The feedback of kinds with a grade that did not join."""
+        others = (*LATE, "beyond_depth")
         return self.waiting + self.off_list + sum(self.outcomes[outcome] for outcome in others)
+
+    @property
+    def _total(self) -> int:
+        return self.missed + self.outcomes["ignored_kind"]
 
     def text(self) -> str:
         """What to look at, in sentences."""

@@ -170,7 +170,7 @@ def _joins(outcomes: Counter[str], looked: Looked, plan: Plan) -> DoctorFinding:
     words = f"{percent(share)} of {total:,} pieces of feedback in the last two thirds of the sample"
     words += " join an impression"
     words += f"; others: {', '.join(others)}" if others else ""
-    unjoined = Unjoined.of(of.in_one_lane(looked.seen, plan), of.ignored_kinds(looked, plan))
+    unjoined = Unjoined.of([of.in_one_lane(looked.seen, plan)], of.ignored_kinds(looked, plan))
     if unjoined is not None:
         words = unjoined.text()
     return DoctorFinding(name, "wrong" if share < LEAST_JOINED else "good", words)

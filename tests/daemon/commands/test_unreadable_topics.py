@@ -1,15 +1,19 @@
-"""When the log says that the records of a topic are no events, or that ranks disagree."""
+"""When the log says that records are no events, that ranks disagree, or that no feedback joins."""
 
 from types import SimpleNamespace
 from typing import Any
 
 from relevanced.daemon.commands.worker_conditions import (
     FEW_RANKS,
+    JOINS_WITHIN_S,
     LOOK_EVERY_S,
     LOOKS,
+    JoinWatch,
     RankWatch,
     Warnings,
 )
+from relevanced.daemon.events import Feedback
+from tests.builders import clicked, feed, lane_of, passing, shown
 
 
 def test_topics_that_stay_unreadable_are_named_once_within_a_minute() -> None:
@@ -45,3 +49,43 @@ def test_lanes_that_come_and_go_say_nothing_of_ranks() -> None:
     assert not ranks.look([lane_with(1000, 100)])
     assert not ranks.look([lane_with(600, 60)]), "the other lanes have another owner"
     assert ranks.look([lane_with(700, 160)])
+
+
+def clicks(first: int, count: int, of: str) -> list[Feedback]:
+    return [clicked(first + n, "a", of=of) for n in range(count)]
+
+
+def test_that_no_feedback_joins_is_said_after_minutes_with_the_ids_of_both_sides() -> None:
+    watch, lanes = JoinWatch(), [lane_of(), lane_of()]
+    feed(lanes[0], shown(0, of="s0"), *clicks(1, 10, "s0x"))
+    feed(lanes[1], shown(0, of="s1"), *clicks(1, 9, "s1x"))
+    assert not watch.look(lanes, 0) and not watch.look(lanes, JOINS_WITHIN_S)
+    feed(lanes[1], *clicks(20, 1, "s1x"))
+    assert not watch.look(lanes, JOINS_WITHIN_S - 1) and not watch.text
+    assert watch.look(lanes, JOINS_WITHIN_S) and not watch.look(lanes, JOINS_WITHIN_S + 1)
+    assert watch.text == (
+        "None of 20 pieces of feedback joined an impression. 20 are for impressions that were not"
+        " read: impression ids look like s0, s1, those of feedback like s0x, s1x."
+    )
+    feed(lanes[0], *clicks(30, 1, "s0"))
+    assert not watch.look(lanes, JOINS_WITHIN_S + 2) and not watch.text
+
+
+def test_joins_that_end_are_missed_and_kinds_without_a_grade_are_not() -> None:
+    watch, lane = JoinWatch(), lane_of()
+    feed(lane, shown(0), *clicks(1, 50, "q"))
+    assert not watch.look([lane], 0)
+    feed(lane, *(passing(n) for n in range(100)))
+    assert not watch.look([lane], JOINS_WITHIN_S) and not watch.text
+    feed(lane, *(clicked(60 + n, "z") for n in range(20)))
+    assert watch.look([lane], JOINS_WITHIN_S)
+    assert watch.text.endswith("is an item named alike in both?")
+
+
+def test_lanes_that_come_and_go_say_nothing_of_joins() -> None:
+    watch, lanes = JoinWatch(), [lane_of(), lane_of()]
+    feed(lanes[0], shown(0), *clicks(1, 50, "q"))
+    feed(lanes[1], *clicks(1, 30, "x"))
+    assert not watch.look(lanes, 0)
+    assert not watch.look(lanes[1:], 2 * JOINS_WITHIN_S) and not watch.text
+    assert not watch.look([], 3 * JOINS_WITHIN_S)
