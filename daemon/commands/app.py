@@ -134,7 +134,13 @@ class Service:
         self.http.published = published
 
     def conditions(self) -> Sequence[Condition]:
-        """What the readiness of the worker depends on."""
+        """What the readiness depends on, but for what the exporter itself adds."""
+        watched = [Condition("web_config", True, self.http.unread)] * bool(
+            self.config.http.web_config
+        )
+        return [*watched, *self._conditions_of_worker()]
+
+    def _conditions_of_worker(self) -> Sequence[Condition]:
         if self.role == "exporter":
             return []
         if self.worker is None or self.ownership is None:

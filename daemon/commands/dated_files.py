@@ -5,6 +5,7 @@ a running installation make of them.
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, NoReturn
@@ -13,6 +14,7 @@ import click
 
 from ..config import Config, ConfigError
 from ..events import instant_ms
+from ..files import in_time
 from ..http import DatedFile, LaneDatedFiles
 from ..judgements import (
     NOTHING_READ,
@@ -36,6 +38,7 @@ from ..judgements import (
     read_file,
     read_index,
     start_text,
+    unread,
 )
 from ..recompute.clients import class_libraries, faults_of, library_of
 from . import options
@@ -71,7 +74,7 @@ def fault_lines(faults: Sequence[Fault], more: int = 0) -> list[str]:
 FAULTY_EXIT: Final = 2
 
 paths_argument = click.argument(
-    "paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(exists=True)
+    "paths", metavar="PATH...", nargs=-1, required=True, type=click.Path()
 )
 
 
@@ -83,7 +86,7 @@ def add_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--directory",
             required=True,
-            type=click.Path(exists=True, file_okay=False),
+            type=click.Path(),
             help="The directory of such files.",
         ),
         click.option(
@@ -101,7 +104,7 @@ def add_options(command: Callable[..., Any]) -> Callable[..., Any]:
             help="Also take a TIME that is sooner or has passed: for `replay`, and before a daemon"
             " first uses the directory. A lane that has read events of TIME refuses the file.",
         ),
-        click.argument("file", type=click.Path(exists=True, dir_okay=False)),
+        click.argument("file", type=click.Path()),
     ):
         command = option(command)
     return command
@@ -113,16 +116,16 @@ def check_paths(paths: Sequence[str], read: Reader[Content]) -> None:
     more = 0
     for path in map(Path, paths):
         try:
-            found = _checked(path, read)
+            lines, found = in_time(partial(_checked, path, read), str(path))
         except (FaultyJudgements, FaultyIndex) as error:
             faults += error.faults
             more += error.more if isinstance(error, FaultyJudgements) else 0
         except OSError as error:
-            faults.append(
-                Fault(str(error.filename or path), 0, f"cannot be read: {error.strerror}")
-            )
+            faults.append(unread(error, path))
         else:
             faults += found
+            for line in lines:
+                click.echo(line)
     if faults:
         exit_with(fault_lines(faults, more))
 
@@ -141,28 +144,26 @@ def put_in_place(
     max_future_ms = options.read(config_file, {}, takes_sources=True).events.max_future_s * 1000
     earliest_ms = 0 if past else earliest_start_ms(time.time_ns() // 1_000_000, max_future_ms)
     try:
-        entry, counts = add(Path(directory), Path(file), start_ms, earliest_ms, read)
+        adding = partial(add, Path(directory), Path(file), start_ms, earliest_ms, read)
+        entry, counts = in_time(adding, directory)
     except NotAdded as error:
         exit_with([str(error)])
     except (FaultyJudgements, FaultyIndex) as error:
         more = error.more if isinstance(error, FaultyJudgements) else 0
         exit_with(fault_lines(error.faults, more))
     except OSError as error:
-        raise click.ClickException(f"{error.filename or directory}: {error.strerror}") from error
+        exit_with([str(unread(error, Path(directory)))])
     click.echo(in_force_line(entry, counts))
 
 
-def _checked(path: Path, read: Reader[Content]) -> Sequence[Fault]:
-    """Print what a directory or file comes to; the faults of a directory's files. Raises
+def _checked(path: Path, read: Reader[Content]) -> tuple[list[str], Sequence[Fault]]:
+    """(what a directory or file comes to, the faults of a directory's files). Raises
     FaultyJudgements, FaultyIndex and OSError."""
     if not path.is_dir():
         _, content = read_file(path, read)
-        click.echo(f"{path}: {content.counts}")
-        return ()
+        return [f"{path}: {content.counts}"], ()
     found: ListedFile = look(path, read)
-    for line in directory_lines(found):
-        click.echo(line)
-    return found.faults
+    return directory_lines(found), found.faults
 
 
 def exit_with(lines: Sequence[str]) -> NoReturn:

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from io import BytesIO
 from itertools import combinations
-from pathlib import Path
 
 import click
 import numpy as np
@@ -12,9 +11,11 @@ import numpy as np
 from relevanced.metrics import Floats, cohen_kappa, krippendorff_alpha
 
 from ..changes import text
+from ..files import content
 from ..http import JUDGED_PATH, MISSING_PATH, MOST_PAIRS, Judged, LaneDatedFiles, UnjudgedItems
 from ..judgements import (
     HIGHEST_GRADE,
+    MOST_FILE_BYTES,
     FaultyJudgements,
     Judgements,
     Reader,
@@ -162,7 +163,11 @@ def agreement(files: tuple[str, ...], max_grade: float) -> None:
     a disagreement counts as the square of the difference of its grades.
     """
     try:
-        found = [read_raters(BytesIO(Path(file).read_bytes()), file, max_grade) for file in files]
+        found = [
+            read_raters(BytesIO(content(file, MOST_FILE_BYTES)), file, max_grade) for file in files
+        ]
+    except OSError as error:
+        raise click.ClickException(f"{error.filename}: {error.strerror}") from error
     except FaultyJudgements as error:
         exit_with(fault_lines(error.faults, error.more))
     lines = [*_agreements(grades_by_rater(found))]

@@ -11,7 +11,6 @@ from ..config import Config
 from ..errors import OtherRedis, StartError
 from ..http import Role
 from ..kafka import KafkaProducer, KafkaSettings, KafkaSource, kafka_settings
-from ..recompute.clients import faults_of_files
 from ..worker import Beginning, DeadLetterTopic, Source, memory
 from .app import Service, serve
 from .following import ASK_EVERY_S
@@ -35,10 +34,6 @@ async def _run(config: Config, role: Role) -> int:
         return 2
     except StartError as error:
         log.error("cannot run", reason=str(error))
-        return 1
-    faults = [] if role == "exporter" else await asyncio.to_thread(faults_of_files, config)
-    if faults:
-        log.error("cannot run", reason="files cannot be read", faults=faults)
         return 1
     return await serve(service, None if role == "exporter" else work_on_kafka)
 

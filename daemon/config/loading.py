@@ -13,10 +13,12 @@ import json
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from ..errors import ConfigError
+from ..files import BRIEF_S, NotRead, content, in_time
 from .connection_rules import SECRET_FILES, TOKEN_FILES
 from .fingerprint import describe_rows, join_values, layout_values
 from .rules import faults_of
@@ -109,8 +111,8 @@ def _with_files(
         config, faults = _with_secrets(config, read_secret)
         faults += _token_faults(config, read_secret)
         faults += [] if faults else queries.key_faults(config.queries)
-        faults += judgements.directory_faults(config.judgements, Path.is_dir)
-        more = list(derive.directory_faults(config.derive, Path.is_dir))
+        faults += judgements.directory_faults(config.judgements, _may_be_directory)
+        more = list(derive.directory_faults(config.derive, _may_be_directory))
         faults += [ConfigFault(*fault) for fault in more]
         read_sources, more = sources.with_values(config.sources, read_secret)
         config = replace(config, sources=read_sources)
@@ -130,23 +132,26 @@ def read(
     Without a path every key has its default. `options` as for `load`. Raises ConfigError with every
     fault, also if the file cannot be read.
     """
-    if path is None:
-        return load("", environment, "environment", read_file, options, read_content)
+    where = path or "environment"
     try:
-        text = read_file(path)
+        text = "" if path is None else in_time(partial(read_file, path), path)
+        return in_time(partial(load, text, environment, where, read_file, options, content), where)
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError([f"{path}: cannot be read: {_reason(error)}"]) from error
-    return load(text, environment, path, read_file, options, read_content)
+        name = getattr(error, "filename", None) or where
+        raise ConfigError([f"{name}: cannot be read: {_reason(error)}"]) from error
+
+
+def _may_be_directory(path: Path) -> bool:
+    """Also where its mount does not answer: who reads it says so, and goes on."""
+    try:
+        return in_time(path.is_dir, str(path), BRIEF_S)
+    except NotRead:
+        return True
 
 
 def read_file(path: str) -> str:
     """The text of a file, without the byte order mark that some editors put before it."""
-    return Path(path).read_text(encoding="utf-8-sig")
-
-
-def read_content(path: str) -> bytes:
-    """The content of a file."""
-    return Path(path).read_bytes()
+    return content(path).decode("utf-8-sig")
 
 
 def _given_in_file(document: Mapping[str, object]) -> tuple[dict[str, Given], list[ConfigFault]]:

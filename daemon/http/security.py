@@ -1,6 +1,6 @@
 """Passwords and TLS of the HTTP server, as a web configuration file states them.
 
-The file and the certificates it names are read again every second, in a thread. Certificates are
+The file and the certificates it names are read again every second, by a thread. Certificates are
 renewed while the daemon runs, and a restart would interrupt its lanes. A change counts for new
 connections and requests. One that cannot be used is logged, once, and the last good state stays in
 force: a key that is written a moment after its certificate must not end TLS.
@@ -29,13 +29,16 @@ from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import structlog
 from aiohttp import web
 
+from .. import files
 from ..config import ConfigError
+from ..files import FileLooks, NotRead, in_time
 from .web_config import (
     BCRYPT,
     CLIENT_AUTH,
@@ -176,7 +179,11 @@ def load(path: str, crypt: Crypt | None, former: State | None = None) -> State:
 def load_first(path: str, crypt: Crypt | None) -> State:
     """Read the files at the start. Raises ConfigError with every fault. Blocks."""
     try:
-        return load(path, crypt)
+        return in_time(partial(load, path, crypt), path)
+    except NotRead as error:
+        raise ConfigError(
+            [f"http.web_config={path}: {error.filename}: {error.strerror}"]
+        ) from error
     except Unusable as error:
         raise ConfigError([f"http.web_config={path}: {fault}" for fault in error.faults]) from error
 
@@ -250,7 +257,7 @@ def _set_ciphers(context: ssl.SSLContext, tls: Tls) -> None:
 def _read(path: str, digest: "hashlib._Hash") -> bytes:
     """The bytes of the file. Updates the digest with them, or with the error in their place."""
     try:
-        content = Path(path).read_bytes()
+        content = files.content(path)
     except OSError as error:
         digest.update(f"{path}: {error.errno}".encode())
         raise
@@ -289,6 +296,7 @@ class Security:
         self._crypt: Crypt | None = None
         self._state = State(WebConfig(), None, b"")
         self._unusable: bytes | None = None
+        self._looks = FileLooks(path)
         self._watch: asyncio.Task[None] | None = None
         # One thread: guesses of passwords queue here and leave the other cores to the daemon.
         self._threads = ThreadPoolExecutor(max_workers=1, thread_name_prefix="passwords")
@@ -305,6 +313,11 @@ class Security:
             else (self._state.context.verify_mode)
         )
         return bool(self._state.settings.users) or required == ssl.CERT_REQUIRED
+
+    @property
+    def unread(self) -> str:
+        """What of the files is not read in time, and for how long; "" where nothing is."""
+        return self._looks.unread
 
     async def start(self) -> None:
         """Read the files, now and whenever they change. Raises ConfigError with every fault."""
@@ -376,7 +389,10 @@ class Security:
         while True:
             await asyncio.sleep(READ_AGAIN_EVERY_S)
             try:
-                state = await asyncio.to_thread(load, self._path, self._crypt, self._state)
+                state = await self._looks.look(partial(load, self._path, self._crypt, self._state))
+            except NotRead as error:
+                self._log_unusable(b"", f"{error.filename}: {error.strerror}")
+                continue
             except Unusable as error:
                 self._log_unusable(error.digest, str(error))
                 continue

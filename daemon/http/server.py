@@ -97,6 +97,11 @@ class HttpServer:
         encrypted = self._security is not None and self._security.context is not None
         return "https" if encrypted else "http"
 
+    @property
+    def unread(self) -> str:
+        """What of the web configuration is not read in time; "" where nothing is."""
+        return "" if self._security is None else self._security.unread
+
     async def start(self, host: str, port: int, web_config: str | None = None) -> None:
         """Listen on the address, with the TLS and passwords of the file `web_config`.
 

@@ -5,6 +5,7 @@ when, and the scores of shown lists; all of it pure but for the directory that h
 from . import directory, formats, grades, scoring
 from .directory import (
     INDEX,
+    MOST_FILE_BYTES,
     Content,
     Library,
     ListedFile,
@@ -16,6 +17,7 @@ from .directory import (
     read_entry,
     read_file,
     read_index,
+    unread,
 )
 from .formats import read
 from .grades import (
@@ -87,6 +89,7 @@ __all__ = (
     "Library",
     "ListedFile",
     "look",
+    "MOST_FILE_BYTES",
     "NO_ITEM",
     "NotAdded",
     "NOTHING_READ",
@@ -108,4 +111,5 @@ __all__ = (
     "T",
     "text_of",
     "Timeline",
+    "unread",
 )

@@ -1,7 +1,7 @@
 """A directory of dated files on disk, of judgements or of classes of queries: read its index and
 files, and put a file in place.
 
-The only module of the room that opens files; a reader makes sense of their lines. A file is in
+The only module of the room that knows files; a reader makes sense of their lines. A file is in
 place once the index lists it; both are written beside, synced and renamed, so that a crash leaves
 the directory as it was before or after.
 
@@ -14,6 +14,7 @@ Reads files, so it belongs off the event loop; what lanes do with what it has is
 import fcntl
 import hashlib
 import os
+import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import BinaryIO, Final, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
+from .. import files
 from . import index
 from .formats import read as read_judgements
 from .grades import MOST_LINE_BYTES, Fault, FaultyJudgements
@@ -67,20 +69,21 @@ class ListedFile:
     """Names of files in the directory that the index does not list: nothing reads them."""
 
 
+def unread(error: OSError, path: Path) -> Fault:
+    """The fault of what cannot be read; `path` where the error names none."""
+    return Fault(str(error.filename or path), 0, f"cannot be read: {error.strerror}")
+
+
 def read_index(directory: Path) -> tuple[IndexEntry, ...]:
     """The entries of the index, by ascending start; none where there is no index yet. Raises
     FaultyIndex and OSError."""
     path = directory / INDEX
     try:
-        with path.open("rb") as file:
-            data = file.read(MOST_INDEX_BYTES + 1)
+        data = files.content(path, MOST_INDEX_BYTES)
     except FileNotFoundError:
         if not directory.is_dir():
             raise
         return ()
-    if len(data) > MOST_INDEX_BYTES:
-        rule = f"must have at most {MOST_INDEX_BYTES:,} bytes"
-        raise FaultyIndex([Fault(str(path), 0, rule)])
     return tuple(index.parse(data, str(path)))
 
 
@@ -88,8 +91,8 @@ def read_file(path: Path, read: Reader[T]) -> tuple[str, T]:
     """(SHA-256 of the bytes, content) of a file, both from the same reading of it. Raises
     FaultyJudgements and OSError."""
     digest = hashlib.sha256()
-    with path.open("rb") as file:
-        content = read(_lines(file, digest, str(path)), str(path))
+    with files.opened(path, MOST_FILE_BYTES) as file:
+        content = read(_lines(file, digest), str(path))
         return digest.hexdigest(), content
 
 
@@ -103,8 +106,7 @@ def read_entry(directory: Path, entry: IndexEntry, read: Reader[T]) -> T:
         if sha256 == entry.sha256:
             sha256, content = read_file(path, read)
     except OSError as error:
-        reason = f"cannot be read: {error.strerror}"
-        raise FaultyJudgements([Fault(str(path), 0, reason)]) from error
+        raise FaultyJudgements([unread(error, path)]) from error
     if sha256 != entry.sha256:
         rule = f"must be {entry.sha256}, as the index says: put the file back that was added"
         raise FaultyJudgements([Fault(str(path), 0, f"sha256={sha256}: {rule}")])
@@ -200,22 +202,16 @@ def _checked(beside: Path, source: Path, read: Reader[Content]) -> tuple[str, Co
         raise FaultyJudgements(faults, error.more) from None
 
 
-def _lines(file: BinaryIO, digest: "hashlib._Hash", name: str) -> Iterator[bytes]:
-    """The lines of a file, which are added to the digest. Raises FaultyJudgements beyond
-    `MOST_FILE_BYTES`."""
-    size = 0
+def _lines(file: BinaryIO, digest: "hashlib._Hash") -> Iterator[bytes]:
+    """The lines of a file, which are added to the digest."""
     while line := file.readline(MOST_LINE_BYTES + 1):
-        size += len(line)
-        if size > MOST_FILE_BYTES:
-            rule = f"must have at most {MOST_FILE_BYTES:,} bytes"
-            raise FaultyJudgements([Fault(name, 0, rule)])
         digest.update(line)
         yield line
 
 
 def _hash_of(path: Path) -> str:
     digest = hashlib.sha256()
-    with path.open("rb") as file:
+    with files.opened(path, MOST_FILE_BYTES) as file:
         while chunk := file.read(_CHUNK_BYTES):
             digest.update(chunk)
     return digest.hexdigest()
@@ -230,13 +226,8 @@ def _locked(directory: Path) -> Iterator[None]:
 
 
 def _copy(source: Path, target: Path) -> None:
-    with source.open("rb") as original, target.open("wb") as copy:
-        size = 0
-        while chunk := original.read(_CHUNK_BYTES):
-            size += len(chunk)
-            if size > MOST_FILE_BYTES:
-                raise NotAdded(f"{source}: must have at most {MOST_FILE_BYTES:,} bytes")
-            copy.write(chunk)
+    with files.opened(source, MOST_FILE_BYTES) as original, target.open("wb") as copy:
+        shutil.copyfileobj(original, copy, _CHUNK_BYTES)
         copy.flush()
         os.fsync(copy.fileno())
 
@@ -273,7 +264,7 @@ class Library(Generic[T]):
     """Reads the index and its files, each once while it stays as it is."""
 
     def __init__(self, directory: Path, read: Reader[T]) -> None:
-        self._directory, self._reader = directory, read
+        self.directory, self._reader = directory, read
         self._contents: dict[IndexEntry, T] = {}
         self._stamps: dict[IndexEntry, _Stamp | None] = {}
         self.index: tuple[IndexEntry, ...] = ()
@@ -296,12 +287,11 @@ class Library(Generic[T]):
         look finds none.
         """
         try:
-            self.index, self.index_faults = read_index(self._directory), ()
+            self.index, self.index_faults = read_index(self.directory), ()
         except FaultyIndex as error:
             self.index_faults = tuple(error.faults)
         except OSError as error:
-            where = str(error.filename or self._directory)
-            self.index_faults = (Fault(where, 0, f"cannot be read: {error.strerror}"),)
+            self.index_faults = (unread(error, self.directory),)
         needed = self._needed(timelines)
         for entry in self._stamps.keys() - needed:
             self._contents.pop(entry, None)
@@ -326,7 +316,7 @@ class Library(Generic[T]):
         self._contents.pop(entry, None)
         self._stamps[entry] = stamp
         try:
-            self._contents[entry] = read_entry(self._directory, entry, self._reader)
+            self._contents[entry] = read_entry(self.directory, entry, self._reader)
         except FaultyJudgements as error:
             return error.faults
         return []
@@ -334,7 +324,7 @@ class Library(Generic[T]):
     def _stamp_of(self, entry: IndexEntry) -> _Stamp | None:
         """None for a file that is not there."""
         try:
-            found = (self._directory / entry.name).stat()
+            found = (self.directory / entry.name).stat()
         except OSError:
             return None
         return _Stamp(found.st_ino, found.st_size, found.st_mtime_ns)

@@ -26,6 +26,7 @@ from aiokafka.errors import (
 
 from ..config import SASL_MECHANISMS, SECURITY_PROTOCOLS, Config, Secret
 from ..errors import RecordRefused, StartError, Unavailable
+from ..files import client_tls
 from ..storage import consumer_group
 from ..worker import Retention
 
@@ -157,15 +158,9 @@ def _check(settings: KafkaSettings) -> None:
 
 def _ssl_context(settings: KafkaSettings) -> ssl.SSLContext:
     try:
-        context = ssl.create_default_context(cafile=settings.ssl_cafile)
-        if settings.ssl_certfile is not None:
-            context.load_cert_chain(
-                settings.ssl_certfile, settings.ssl_keyfile, settings.ssl_key_password or ""
-            )
-    except OSError as error:  # ssl.SSLError is one
+        return client_tls(settings)
+    except OSError as error:
         raise StartError(f"kafka.ssl_cafile, ssl_certfile, ssl_keyfile: {error}") from error
-    context.check_hostname = settings.ssl_check_hostname
-    return context
 
 
 PATIENCE_S: Final = 15.0

@@ -15,6 +15,7 @@ from ..backoff import pause_s
 from ..config import GLUE, Config, RegistrySection, book_of, decoder_of, login_of, urls_of
 from ..errors import RegistryUnavailable, SchemaNotThere, StartError, Unavailable
 from ..events import Decoded, Decoder, LogRecord
+from ..files import NotRead, in_time
 from ..judgements import (
     Fault,
     IndexEntry,
@@ -26,6 +27,7 @@ from ..judgements import (
     begun,
     read,
     read_classes,
+    unread,
 )
 from ..lane import Lane
 from ..mapping import TopicDecoder
@@ -242,15 +244,6 @@ def class_libraries(config: Config) -> dict[str, Library[QueryClasses]]:
     }
 
 
-def faults_of_files(config: Config) -> list[str]:
-    """What of the directories cannot be read: an index, or a file that it lists."""
-    judgements = read_library(config)
-    faults = [] if judgements is None else judgements[1]
-    for library in class_libraries(config).values():
-        faults = [*faults, *faults_of(library)]
-    return [str(fault) for fault in faults]
-
-
 def class_by_the_whole_index(lane: Lane, config: Config) -> None:
     """Give a lane that begins all files of classes that are listed. Raises StartError where one
     cannot be read."""
@@ -263,7 +256,10 @@ def class_by_the_whole_index(lane: Lane, config: Config) -> None:
 
 def faults_of(library: Library[T]) -> list[Fault]:
     """Read what the index of a directory lists; what of it cannot be read."""
-    library.refresh(())
+    try:
+        in_time(partial(library.refresh, ()), str(library.directory))
+    except NotRead as error:
+        return [unread(error, library.directory)]
     return [*library.index_faults, *library.faults]
 
 

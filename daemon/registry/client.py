@@ -4,13 +4,13 @@ import base64
 import ssl
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Final, Literal, Protocol, TypeAlias
 
 import aiohttp
 from yarl import URL
 
 from ..errors import RegistryUnavailable, StartError
+from ..files import BRIEF_S, FileLooks, client_tls, content
 from ..schemas import GLOBAL, GLUE_VERSION, ID, PROTOBUF, SchemaId, SchemaText, UnreadableSchema
 from . import protocol
 from .protocol import (
@@ -37,6 +37,7 @@ class RegistryClient:
         """Raises StartError where the certificates cannot be used."""
         self._settings = settings
         self._context = _ssl_context(settings)
+        self._looks = FileLooks("registry.bearer_token_file", BRIEF_S)
         self._session: aiohttp.ClientSession | None = None
         self._first = 0
 
@@ -101,7 +102,8 @@ class RegistryClient:
         """None for an answer that is larger."""
         if self._session is None:
             self._session = _session(self._context)
-        headers = {"Authorization": login} if (login := self._login()) else {}
+        login = await self._login()
+        headers = {"Authorization": login} if login else {}
         # Redirects are not followed: a login must not go where the configuration does not say.
         async with self._session.get(
             URL(url, encoded=True), headers=headers, allow_redirects=False
@@ -113,14 +115,14 @@ class RegistryClient:
                     return None
             return RegistryAnswer(response.status, response.headers, bytes(body))
 
-    def _login(self) -> str | None:
+    async def _login(self) -> str | None:
         """The header of the login, from the file of the token as it is now. Raises
         RegistryUnavailable."""
         settings = self._settings
         path = settings.bearer_token_file
         if path is not None:
             try:
-                token = Path(path).read_text(encoding="ascii").strip()
+                token = (await self._looks.look(partial(content, path))).decode("ascii").strip()
             except (OSError, UnicodeDecodeError) as error:
                 why = (error.strerror if isinstance(error, OSError) else None) or "is not ASCII"
                 text = f"registry.bearer_token_file={path}: cannot be read: {why}"
@@ -150,15 +152,9 @@ def _session(context: ssl.SSLContext) -> aiohttp.ClientSession:
 
 def _ssl_context(settings: RegistrySettings) -> ssl.SSLContext:
     try:
-        context = ssl.create_default_context(cafile=settings.ssl_cafile)
-        if settings.ssl_certfile is not None:
-            context.load_cert_chain(
-                settings.ssl_certfile, settings.ssl_keyfile, settings.ssl_key_password or ""
-            )
-    except OSError as error:  # ssl.SSLError is one
+        return client_tls(settings)
+    except OSError as error:
         raise StartError(f"registry.ssl_cafile, ssl_certfile, ssl_keyfile: {error}") from error
-    context.check_hostname = settings.ssl_check_hostname
-    return context
 
 
 Outcome: TypeAlias = Literal["ok", "missing", "failed"]

@@ -16,6 +16,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 import structlog
 
 from ..backoff import stopped_within
+from ..files import PATIENCE_S, FileLooks, NotRead
 from ..judgements import (
     DatedFiles,
     Fault,
@@ -97,12 +98,19 @@ class WatchedDirectory(Generic[T]):
     hold an event from the start of a listed file on that cannot be read.
     """
 
-    def __init__(self, use: Use[T], directory: Directory[T] | None, max_future_ms: int) -> None:
+    def __init__(
+        self,
+        use: Use[T],
+        directory: Directory[T] | None,
+        max_future_ms: int,
+        patience_s: float = PATIENCE_S,
+    ) -> None:
         """`directory`: None where this process has none. `max_future_ms`: how far ahead of its
-        record an event may be."""
+        record an event may be. `patience_s`: for a look."""
         self.name = use.name
         self._use, self._directory, self._max_future_ms = use, directory, max_future_ms
         self._seen: _Seen[T] | None = None
+        self._looks = FileLooks(f"the directory of {use.name}", patience_s)
 
     def is_needed_by(self, lane: Lane) -> bool:
         """Whether the lane needs any of its files."""
@@ -117,7 +125,8 @@ class WatchedDirectory(Generic[T]):
 
     def faults(self) -> list[str]:
         """Those of files that no lane needs yet, and of others."""
-        return [] if self._seen is None else [str(each) for each in self._seen.all_faults[:NAMED]]
+        found = [] if self._seen is None else self._seen.all_faults[:NAMED]
+        return [*filter(None, [self._looks.unread]), *map(str, found)]
 
     def refused(self, lane: Lane, now_ms: int) -> Iterator[str]:
         """The files that the lane refused, and what to do about them."""
@@ -137,7 +146,14 @@ class WatchedDirectory(Generic[T]):
         if directory is None:
             return
         needs = [found for found in map(self._use.of, lanes) if found is not None]
-        await asyncio.to_thread(directory.refresh, [one.timeline or Timeline() for one in needs])
+        refresh = partial(directory.refresh, [one.timeline or Timeline() for one in needs])
+        was_said = bool(self._looks.unread)
+        try:
+            await self._looks.look(refresh)
+        except NotRead:
+            if not was_said:
+                log.error("files cannot be read", of=self.name, faults=[self._looks.unread])
+            return
         before, seen = self._seen, _Seen(
             directory.index, directory.index_faults, directory.faults, dict(directory.readable)
         )
@@ -154,6 +170,8 @@ class WatchedDirectory(Generic[T]):
             return None
         if self._directory is None:
             return self._use.missing
+        if unread := self._looks.unread:
+            return unread  # as with an index that has faults, nobody knows what is listed
         if seen is None:
             return NOT_READ_YET
         if seen.index_faults:
@@ -259,9 +277,8 @@ class FileWaits:
         return bool(self._waiting) or unready
 
     async def look(self) -> None:
-        """Look at the directories now."""
-        for each in self._directories:
-            await each.look(self._lanes())
+        """Look at the directories now, at once: one that does not answer holds no other."""
+        await asyncio.gather(*(each.look(self._lanes()) for each in self._directories))
 
     def prepare(self, lane: Lane, records: Records) -> bool:
         """Give the lane its files for this batch; returns whether it may be taken now."""

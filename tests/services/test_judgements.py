@@ -5,6 +5,7 @@ import hashlib
 import itertools
 import json
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,7 +20,9 @@ from tests.services.kafka_server import Broker
 from tests.services.redis_server import RedisServer
 from tests.services.test_verify import command
 from tests.services.whole_path import PARTITIONS, START_MS, Stage
+from tests.silent_mount import silent_mount
 
+NOT_READ = f"/{INDEX}: not read for "
 EVENTS = 12_000
 MORE = 1_000
 
@@ -140,13 +143,26 @@ async def test_judged_rows_survive_a_crash_and_a_missing_file_is_waited_for(
     assert again.terminate() == 0, again.log()
     await stage.prove("crashed")
     await stage.grade_again("crashed")
-    content = path.read_bytes()
-    path.unlink()
-    refused = stage.daemon("crashed")
-    assert refused.process.wait(timeout=30) == 1
-    assert path.name in refused.log()
-    path.write_bytes(content)
     await stage.wait_with_an_empty_directory(path)
     await stage.wait_for("calm", EVENTS + MORE)
+
+
+async def test_directory_that_hangs_is_said_and_holds_neither_start_nor_exit(
+    stage: JudgedStage,
+) -> None:
+    stage.judge()
+    await stage.produce(MORE)
+    with silent_mount(stage.judgements):
+        daemon = stage.daemon("held")
+        await until(lambda: daemon.get("/livez"), daemon)
+        await until(lambda: "lane 0 waits: " in daemon.readiness(), daemon)
+        await until(lambda: NOT_READ in daemon.readiness(), daemon)
+        began_s = time.monotonic()
+        assert daemon.terminate() == 0, daemon.log()
+        assert time.monotonic() - began_s < 20
+        daemon = stage.daemon("held")
+        await until(lambda: NOT_READ in daemon.readiness(), daemon)
+    await stage.wait_for("held", MORE)
+    await until(lambda: '"ready":true' in daemon.readiness(), daemon)
     assert await stage.judged_rows("calm") == await stage.judged_rows("crashed") != rows
     assert calm.terminate() == 0, calm.log()

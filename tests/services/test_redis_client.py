@@ -32,7 +32,7 @@ from tests.services.redis_server import RedisServer
         ("redis://h:7/3", {"host": "h", "port": 7, "db": 3}),
         ("redis://u:p%40%3A@h?db=2", {"username": "u", "password": "p@:", "db": 2}),
         ("redis://:p@h/0", {"password": "p"}),
-        ("rediss://h?ssl_ca_certs=/ca.pem", {"host": "h", "ssl_ca_certs": "/ca.pem"}),
+        (f"rediss://h?ssl_ca_certs={__file__}", {"host": "h", "ssl_ca_certs": __file__}),
         ("redis://h?socket_timeout=2.5&client_name=x", {"socket_timeout": 2.5, "client_name": "x"}),
         ("redis+sentinel://a:1,b/main", {"db": 0}),
         ("redis+sentinel://u:p%40@a:1/main?db=4", {"username": "u", "password": "p@", "db": 4}),

@@ -8,6 +8,7 @@ The keys of all lanes of a namespace, found by a scan of all keys of the servers
 import re
 import socket
 from collections.abc import Awaitable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, TypeAlias, TypeVar
 from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit
 
@@ -30,6 +31,7 @@ from redis.exceptions import (
 
 from ...config import PLAIN_OPTIONS, SECRET_OPTIONS, split_address
 from ...errors import Trouble, Unavailable
+from ...files import BRIEF_S, check, in_time
 from ...telemetry import Mismatch, causes, tls_mismatch
 
 Client: TypeAlias = "Redis | RedisCluster"
@@ -51,6 +53,7 @@ _UNAUTHENTICATED: Final = "Protocol error: unauthenticated"
 _CLOSED: Final = "Connection closed by server"
 _SLOW: Final = "Timeout connecting"
 """Also where a server without TLS waits for the rest of what a TLS handshake looks like to it."""
+_FILES: Final = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
 _SENTINEL_PORT: Final = 26379
 
 
@@ -66,9 +69,11 @@ def connect(url: str, password: str | None = None) -> Client:
         raise ValueError(
             f"redis.url={parts.scheme}://…: the scheme must be one of {', '.join(SCHEMES)}"
         )
-    for name, _ in parse_qsl(parts.query, keep_blank_values=True):
+    for name, value in parse_qsl(parts.query, keep_blank_values=True):
         if name not in IN_URL:
             raise ValueError(f"redis.url=…?{name}=…: must be one of {', '.join(IN_URL)}")
+        if name in _FILES:
+            _check_file(name, value)
     # RESP3 sends the password in HELLO. Servers that do not know that command repeat it, password
     # included, in their error.
     options: dict[str, Any] = {
@@ -87,6 +92,16 @@ def connect(url: str, password: str | None = None) -> Client:
         # Otherwise each MOVED makes the client read the whole layout and close connections in use.
         return RedisCluster.from_url(plain, reinitialize_steps=0, **options)
     return Redis.from_url(plain, **options)
+
+
+def _check_file(option: str, path: str) -> None:
+    """Raises ValueError for a file that the library would wait for, or read for ever."""
+    try:
+        in_time(partial(check, path), path, BRIEF_S)
+    except OSError as error:
+        raise ValueError(
+            f"redis.url=…?{option}={path}: cannot be read: {error.strerror}"
+        ) from error
 
 
 def address_of(url: str) -> str:

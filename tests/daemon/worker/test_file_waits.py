@@ -11,6 +11,7 @@ import pytest
 
 from relevanced.daemon.judgements import (
     HOUR_MS,
+    INDEX,
     Content,
     Library,
     Reader,
@@ -34,6 +35,7 @@ from relevanced.daemon.worker import (
 )
 from tests.builders import TOPIC, lane_of, plan_with
 from tests.daemon.telemetry.test_process import series
+from tests.silent_mount import silent_mount
 
 MAX_FUTURE_MS = 300_000
 JUDGED: Final = "judgements"
@@ -46,7 +48,9 @@ INFO: Final = {JUDGED: "relevanced_judgements_info", CLASSED: "relevanced_query_
 class Stage:
     """A lane that needs files of one or both kinds, and the directories that a process reads."""
 
-    def __init__(self, *directories: Path | None, kinds: tuple[str, ...]) -> None:
+    def __init__(
+        self, *directories: Path | None, kinds: tuple[str, ...], patience_s: float = 15.0
+    ) -> None:
         grades = judged_plan(["P@5"], relevant_from=1, max_grade=3) if JUDGED in kinds else None
         traffic = Derivation("traffic", by_files=True, unlisted="tail")
         derivations = (traffic,) if CLASSED in kinds else ()
@@ -55,7 +59,8 @@ class Stage:
         self.stop, self.telemetry = asyncio.Event(), Telemetry("test")
         uses = judgements_use(self.telemetry), classes_use("traffic", self.telemetry)
         self.watched = [
-            WatchedDirectory(use, self._library(use.name), MAX_FUTURE_MS) for use in uses
+            WatchedDirectory(use, self._library(use.name), MAX_FUTURE_MS, patience_s)
+            for use in uses
         ]
         self.waits = FileWaits(self.watched, lambda: [self.lane], self.stop)
 
@@ -107,6 +112,29 @@ def directory(tmp_path: Path) -> Path:
 @pytest.fixture(params=[JUDGED, CLASSED])
 def stage(request: pytest.FixtureRequest, directory: Path) -> Stage:
     return Stage(directory, kinds=(request.param,))
+
+
+async def test_directory_that_hangs_or_goes_is_waited_for_and_holds_no_other(
+    directory: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    stage = Stage(directory, other, kinds=(JUDGED, CLASSED), patience_s=0.3)
+    stage.put(10)
+    stage.put(10, CLASSED)
+    assert await stage.takes()
+    with silent_mount(directory):
+        assert not await stage.takes()
+        assert f"{directory / INDEX}: not read for" in stage.waiting_for
+        assert f"{directory / INDEX}: not read for" in stage.waits.stated(0)[JUDGED]
+        assert CLASSED not in stage.waits.waiting_for
+    assert await stage.takes()
+    assert not any(stage.waits.stated(0).values())
+    away = directory.rename(tmp_path / "away")
+    assert not await stage.takes()
+    assert f"{directory / INDEX}: cannot be read: No such file" in stage.waiting_for
+    away.rename(directory)
+    assert await stage.takes()
 
 
 async def test_lane_that_begins_takes_the_whole_index(stage: Stage) -> None:
