@@ -226,7 +226,8 @@ class Weights:
         if isinstance(type_, AvroRecord):
             return self._record(type_)
         assert isinstance(type_, Enum | Array | Map)
-        return 1, 0
+        # An array or a map takes as long to make as several values, though it be empty.
+        return 1, int(not isinstance(type_, Enum))
 
     def _record(self, record: AvroRecord) -> tuple[int, int]:
         known = self._records.get(record)

@@ -79,8 +79,10 @@ class _Converters:
             if field.type not in (*MESSAGES, ENUM, DOUBLE, FLOAT, BYTES):
                 # The library's elements are the values.
                 return lambda message, left: _counted(list(getattr(message, name)), left)
+            each = MESSAGE_VALUES if field.type in MESSAGES else 1
             return lambda message, left: [
-                single(element, left) for element in _counted(list(getattr(message, name)), left)
+                single(element, left)
+                for element in list(_counted(getattr(message, name), left, each))
             ]
         if field.has_presence and not field.has_default_value:
             return lambda message, left: (
@@ -135,11 +137,16 @@ def is_map(field: Any) -> bool:
     return field.message_type is not None and bool(field.message_type.GetOptions().map_entry)
 
 
-def _counted(elements: Any, left: list[int]) -> Any:
-    """The elements, which are taken off what is left of the values."""
-    left[0] -= len(elements)
+MESSAGE_VALUES: Final = 8
+"""So many values does it take as long to make as one message without any."""
+
+
+def _counted(elements: Any, left: list[int], each: int = 1) -> Any:
+    """The elements, which are taken off what is left of the values: `each` for one."""
+    count, fit = len(elements), left[0] // each
+    left[0] -= count * each
     if left[0] < 0:
-        raise TooManyValues(f"has more than {MOST_VALUES} values beyond its bytes")
+        raise TooManyValues(f"has a list of {count:,}: in a record of its size must be <= {fit:,}")
     return elements
 
 
@@ -163,7 +170,8 @@ def _struct(message: Any, left: list[int]) -> Any:
 
 
 def _list(message: Any, left: list[int]) -> Any:
-    return [_json_value(value, left) for value in _counted(message.values, left)]
+    values = _counted(message.values, left, MESSAGE_VALUES)
+    return [_json_value(value, left) for value in values]
 
 
 def _json_value(message: Any, left: list[int]) -> Any:

@@ -167,6 +167,10 @@ def test_logical_types_and_bytes_as_json_would_give_them(
     assert avro(type_).reader(None, None)(bytes.fromhex(body)) == expected
 
 
+def listed(items: object) -> dict[str, object]:
+    return {"type": "array", "items": items}
+
+
 @pytest.mark.parametrize(
     ("type_", "body", "reason"),
     [
@@ -185,6 +189,8 @@ def test_logical_types_and_bytes_as_json_would_give_them(
         ({"type": "array", "items": "int"}, "feffffffffffffffff01", "bad_payload"),
         ({"type": "array", "items": "null"}, "feffffffffffffffff01", "too_many"),
         ({"type": "array", "items": "null"}, "ffffffffffffffffff0100", "too_many"),
+        (listed({"type": "array", "items": "long"}), "c0843d" + "00" * 500_001, "too_many"),
+        (listed({"type": "map", "values": "long"}), "c0843d" + "00" * 500_001, "too_many"),
         ({"type": "map", "values": "null"}, "feffffffffffffffff01", "bad_payload"),
         (
             {"type": "bytes", "logicalType": "decimal", "precision": 99},
