@@ -20,7 +20,6 @@ from .examples import (
 )
 from .keys import (
     MOST_CHARACTERS,
-    NO_QUERY,
     READ_CHARACTERS,
     UNICODE_VERSION,
     Derivation,
@@ -72,6 +71,7 @@ from .table import (
     DAY_MS,
     ENOUGH,
     MOST_ROWS,
+    NO_QUERY,
     NO_USER,
     NOBODY,
     PaneSums,

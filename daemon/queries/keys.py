@@ -20,7 +20,7 @@ import numpy as np
 
 from relevanced.metrics import Booleans, Integers
 
-from .table import ENOUGH, Users
+from .table import ENOUGH, NO_QUERY, SEGMENT_MARK, Users
 
 MOST_CHARACTERS: Final = 128
 """A key has at most so many characters."""
@@ -29,10 +29,6 @@ READ_CHARACTERS: Final = 1024
 square of its length."""
 STEP_CHARACTERS: Final = 16 * READ_CHARACTERS
 """So many are normalised in one step: in the worst order, 1,024 combining marks take 1.5 ms."""
-NO_QUERY: Final = ""
-"""The key of a search without a query."""
-SEGMENT_MARK: Final = "\x1f"
-"""Between a key and a segment, or an item. It is white space, so no key contains it."""
 _BETWEEN: Final = "\0"
 """Between texts that are normalised together: no character combines with it, and it is no white
 space."""
@@ -214,9 +210,10 @@ def merge_tables(pages: Sequence[Page], columns: int, min_users: int) -> MergedT
         other += page.other
         bound += page.bound
     is_shown = _shown(pages, ids, len(index), min_users)
-    if NO_QUERY in index:
-        is_shown[index[NO_QUERY]] = True
-    return MergedTables(list(index), sums, missing + bound, is_shown, other, bound)
+    missing += bound
+    if (none := index.get(NO_QUERY)) is not None:
+        is_shown[none], missing[none] = True, 0  # no table drops it
+    return MergedTables(list(index), sums, missing, is_shown, other, bound)
 
 
 def _shown(

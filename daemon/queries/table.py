@@ -5,9 +5,12 @@ row that is dropped goes whole into `other`, and no row takes over the count of 
 the most that any query without a row can have in `other`. This is the merge of Agarwal et al. 2012,
 "Mergeable Summaries", with its counters read as count + missing - bound.
 
+The rows of searches without a query come first, and are never dropped.
+
 Promises: the rows and `other` sum to the whole, integer for integer, in every column. With n the
 ranking count of a listed query, n <= its true count <= n + missing; of any other query, true count
-<= bound. bound <= N / (kept + 1), N the sum of all ranking counts. A cut depends on the table
+<= bound. bound <= N / (kept + 1), N the sum of all ranking counts. Of searches without a query the
+count is exact, and 0 where no row says otherwise. A cut depends on the table
 alone and happens between panes only: so the table follows from the log.
 """
 
@@ -22,6 +25,10 @@ import numpy as np
 
 from relevanced.metrics import Booleans, Integers, distinct
 
+NO_QUERY: Final = ""
+"""The key of a search without a query."""
+SEGMENT_MARK: Final = "\x1f"
+"""Between a key and a segment, or an item. It is white space, so no key contains it."""
 NO_USER: Final = 0
 """The hash of nobody: it counts no one."""
 _IN_PLACE_OF_NO_USER: Final = 1
@@ -35,6 +42,11 @@ ENOUGH: Final = None
 Users: TypeAlias = frozenset[int] | None
 """Hashes of users, fewer than the ceiling; or ENOUGH."""
 NOBODY: Final[frozenset[int]] = frozenset()
+
+
+def is_no_query(key: str) -> bool:
+    """Whether this is the key of searches without a query, in a segment or at all."""
+    return key[:1] in (NO_QUERY, SEGMENT_MARK)
 
 
 def query_user_hashes(users: Sequence[str | None], times_ms: Integers, salt: bytes) -> Integers:
@@ -242,6 +254,8 @@ class QueryTable:
         self._missing = np.zeros(INITIAL_ROWS, np.int64)
         self._marks = np.zeros(INITIAL_ROWS, np.int64)
         """Of each row CRC-32 of its key in UTF-8: worked out while the key is in the cache."""
+        self._is_none = np.zeros(INITIAL_ROWS, np.bool_)
+        """Of each row whether it is of searches without a query."""
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -276,30 +290,33 @@ class QueryTable:
         if self.min_users and len(pane.users):
             self.users.add(rows[pane.searched], pane.users)
         self.changed.update(rows.tolist())
-        if len(self) > MOST_ROWS * self.kept:
+        if len(self) - self._none > MOST_ROWS * self.kept:
             self._cut(CUT_TO * self.kept)
 
     def rows_of(self, keys: Sequence[str], missing: Integers | None = None) -> Integers:
         """The rows of distinct keys, (n,); rows of zeros are appended for those that have none. So
-        much of the query of each may be missing, (n,): all that the bound allows, where it is not
-        given."""
+        much of the query of each may be missing, (n,): where it is not given, all that the bound
+        allows, and nothing of searches without a query."""
         rows = np.fromiter(map(self._rows.get, keys, repeat(_NO_ROW)), np.int64, len(keys))
         new = np.flatnonzero(rows == _NO_ROW)
         if len(new):
             rows[new] = np.arange(len(self), len(self) + len(new))
             appended = [keys[n] for n in new.tolist()]
-            self._append(appended, self.bound if missing is None else missing[new])
+            self._append(appended, None if missing is None else missing[new])
         return rows
 
-    def _append(self, keys: Sequence[str], missing: Integers | int) -> None:
+    def _append(self, keys: Sequence[str], missing: Integers | None) -> None:
         first, end = len(self), len(self) + len(keys)
         more = max(end, 2 * len(self._missing)) - len(self._missing)
         if end > len(self._missing):
             self._sums = np.pad(self._sums, ((0, more), (0, 0)))
             self._missing = np.pad(self._missing, (0, more))
             self._marks = np.pad(self._marks, (0, more))
+            self._is_none = np.pad(self._is_none, (0, more))
         self._sums[first:end] = 0
-        self._missing[first:end] = missing
+        is_none = np.fromiter(map(is_no_query, keys), np.bool_, len(keys))
+        self._is_none[first:end] = is_none
+        self._missing[first:end] = np.where(is_none, 0, self.bound) if missing is None else missing
         self._marks[first:end] = np.fromiter(map(crc32, _encoded(keys)), np.int64, len(keys))
         self.users.append(len(keys))
         self.keys += keys
@@ -316,12 +333,13 @@ class QueryTable:
         self._sums[: len(at)] = self._sums.take(at, axis=0)
         self._missing[: len(at)] = self._missing[at]
         self._marks[: len(at)] = self._marks[at]
+        self._is_none[: len(at)] = self._is_none[at]
         self.users.keep(at)
         self.keys = [self.keys[row] for row in rows]
         self._rows = dict(zip(self.keys, range(len(at)), strict=True))
 
     def _cut(self, count: int) -> None:
-        kept, dropped = self.first(count), np.ones(len(self), np.bool_)
+        kept, dropped = self.first(count + self._none), np.ones(len(self), np.bool_)
         dropped[kept] = False
         if dropped.any():
             self.other = self.other + self.sums[dropped].sum(axis=0)
@@ -330,7 +348,8 @@ class QueryTable:
         self.changed, self.is_cut = set(), True
 
     def ordered(self) -> list[int]:
-        """The rows: those whose queries may have the greatest counts first."""
+        """The rows: those without a query, then those whose queries may have the greatest counts
+        first."""
         return self._sorted(range(len(self)))
 
     def first(self, count: int) -> list[int]:
@@ -372,8 +391,15 @@ class QueryTable:
         texts = dict(zip(rows, _encoded([self.keys[n] for n in rows]), strict=True))
         return sorted(texts, key=lambda n: (-at_most[n], marks[n], texts[n]))
 
+    @property
+    def _none(self) -> int:
+        """How many rows are of searches without a query."""
+        return int(np.count_nonzero(self._is_none[: len(self)]))
+
     def _at_most(self) -> Integers:
-        at_most: Integers = self.sums[:, self.rank] + self.missing
+        """(rows,) the most of the ranking count; LARGEST_SUM of rows that come first."""
+        at_most = self.sums[:, self.rank] + self.missing
+        at_most[self._is_none[: len(self)]] = LARGEST_SUM
         return at_most
 
     def written(self) -> None:

@@ -12,6 +12,11 @@ def added(one: Sums, other: Sums) -> Sums:
     return tuple(a + b for a, b in zip(one, other, strict=True))
 
 
+def is_none(key: str) -> bool:
+    """Of searches without a query, in a segment or at all."""
+    return key == "" or key.startswith("\x1f")
+
+
 @dataclass(frozen=True)
 class OracleExample:
     score: int | None
@@ -52,14 +57,15 @@ class OracleTable:
             if user:
                 users[key].add(user)
         for key in sums:
-            before, missing, who = self.rows.get(key, ((0,) * self.columns, self.bound, set()))
+            bound = 0 if is_none(key) else self.bound
+            before, missing, who = self.rows.get(key, ((0,) * self.columns, bound, set()))
             self.rows[key] = added(before, sums[key]), missing, who | users[key]
-        if len(self.rows) > 8 * self.kept:
+        if sum(not is_none(key) for key in self.rows) > 8 * self.kept:
             self.cut(4 * self.kept)
 
-    def order(self, key: str) -> tuple[int, int, bytes]:
+    def order(self, key: str) -> tuple[bool, int, int, bytes]:
         sums, missing, _ = self.rows[key]
-        return -sums[self.rank] - missing, crc32(key.encode()), key.encode()
+        return not is_none(key), -sums[self.rank] - missing, crc32(key.encode()), key.encode()
 
     def take(self, pane: Sequence[tuple[str, "OracleExample"]]) -> None:
         """Take the examples of the pane that was just settled, whose searches are in any order."""
@@ -69,15 +75,14 @@ class OracleTable:
                 self.taken[key] = sorted(found, key=OracleExample.order)[: self.examples]
 
     def cut(self, count: int) -> None:
-        for key in sorted(self.rows, key=self.order)[count:]:
+        for key in sorted((key for key in self.rows if not is_none(key)), key=self.order)[count:]:
             sums, missing, _ = self.rows.pop(key)
             self.taken.pop(key, None)
             self.other = added(self.other, sums)
             self.bound = max(self.bound, sums[self.rank] + missing)
 
     def close(self) -> None:
-        if len(self.rows) > self.kept:
-            self.cut(self.kept)
+        self.cut(self.kept)
 
     def found(self) -> Mapping[str, tuple[Sums, int, int]]:
         """Key → (sums, missing, users up to the ceiling)."""

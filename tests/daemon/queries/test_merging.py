@@ -57,6 +57,8 @@ def test_counts_of_many_tables_lie_within_the_bounds(seed: int) -> None:
         table = QueryTable(1, kept=rng.choice((1, 3)), min_users=0)
         for _ in range(rng.randrange(8)):
             pane = Counter(f"q{int(60 * rng.random() ** 2)}" for _ in range(30))
+            pane[NO_QUERY] += rng.randrange(2)
+            pane = +pane
             true.update(pane)
             table.settle(PaneSums([*pane], np.array([[n] for n in pane.values()])))
         table.close()
@@ -67,8 +69,9 @@ def test_counts_of_many_tables_lie_within_the_bounds(seed: int) -> None:
         if key in index:
             listed = int(merged.sums[index[key], 0])
             assert listed <= count <= listed + int(merged.missing[index[key]])
+            assert key != NO_QUERY or listed == count == listed + int(merged.missing[index[key]])
         else:
-            assert count <= merged.bound
+            assert count <= merged.bound and key != NO_QUERY
     assert merged.total.tolist() == [true.total()]
 
 

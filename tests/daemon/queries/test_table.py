@@ -7,8 +7,16 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from relevanced.daemon.queries import CUT_TO, ENOUGH, MOST_ROWS, PaneSums, QueryTable
-from tests.daemon.queries.oracle import OracleTable, Sums
+from relevanced.daemon.queries import (
+    CUT_TO,
+    ENOUGH,
+    MOST_ROWS,
+    NO_QUERY,
+    PaneSums,
+    QueryTable,
+    with_segment,
+)
+from tests.daemon.queries.oracle import OracleTable, Sums, is_none
 from tests.seeds import seeds
 
 Line = tuple[str, Sums, int]
@@ -23,6 +31,7 @@ def random_panes(rng: random.Random) -> Panes:
     panes: Panes = []
     for _ in range(rng.randrange(1, 25)):
         keys = [f"q{int(texts * rng.random() ** 3)}" for _ in range(rng.randrange(40))]
+        keys += rng.choices([NO_QUERY, with_segment(NO_QUERY, "DE")], k=rng.randrange(3))
         panes.append(
             [(key, (1, rng.randrange(2), rng.randrange(-5, 9)), rng.randrange(9)) for key in keys]
         )
@@ -88,13 +97,13 @@ def test_true_counts_lie_within_the_bounds(seed: int) -> None:
     for key, count in true.items():
         row = table.row_of(key)
         if row is None:
-            assert count <= table.bound
+            assert count <= table.bound and not is_none(key)
         else:
-            listed = int(table.sums[row, 0])
-            assert listed <= count <= listed + int(table.missing[row])
-    largest = [count for _, count in true.most_common()]
+            listed, missing = int(table.sums[row, 0]), int(table.missing[row])
+            assert listed <= count <= listed + missing and not (is_none(key) and missing)
+    largest = [count for key, count in true.most_common() if not is_none(key)]
     for above in range(table.kept):
-        assert table.bound <= (true.total() - sum(largest[:above])) / (table.kept + 1 - above)
+        assert table.bound <= sum(largest[above:]) / (table.kept + 1 - above)
 
 
 def test_ties_are_broken_by_checksum_and_text() -> None:
