@@ -28,9 +28,14 @@ from ..config import (
 from ..errors import Unavailable
 from ..http import check as check_web_config
 from ..storage import consumer_group, namespace
+from . import options
 from .dated_files import in_force_lines
 from .layout_changes import BACKFILL, layout_changes
 
+UNASKED = (
+    "; where the roll-out is what mends that, do it without this check (with the chart:"
+    " upgradeCheck.enabled=false)"
+)
 FILE = click.Path(exists=True, dir_okay=False)
 
 
@@ -56,15 +61,18 @@ FILE = click.Path(exists=True, dir_okay=False)
     help="Whether files with secrets, the web configuration and its certificates, and files of"
     " judgements and classes are read too (they may be on other machines only).",
 )
+@options.role_option(
+    "For a process of this role: an exporter needs no secret of Kafka's or the registry's."
+)
 def check_config_command(
-    file: str, old_file: str | None, in_place: bool, secret_files: bool
+    file: str, old_file: str | None, in_place: bool, secret_files: bool, role: str
 ) -> None:
     """Check the configuration FILE together with the RELEVANCED_* environment.
 
     Prints every fault at once and exits 2, or prints the effective configuration as TOML, with
     secrets masked, its namespace, and the keys whose change starts a fresh one.
     """
-    config, old = _read_both(file, old_file, secret_files)
+    config, old = _read_both(file, old_file, secret_files, role)
     in_force = in_force_lines(config, time.time_ns() // 1_000_000) if secret_files else ()
     click.echo(describe(config))
     slow = slow_expressions(config.sources)
@@ -87,19 +95,21 @@ def _refuse_in_place(config: Config) -> None:
     try:
         found = in_place_refusal(config)
     except Unavailable as error:
-        raise click.ClickException(f"--in-place: {error}") from error
+        raise click.ClickException(f"--in-place: {error}{UNASKED}") from error
     if found:
         raise click.ClickException(found)
     click.echo("# it may be rolled out in place")
 
 
-def _read_both(file: str, old_file: str | None, secret_files: bool) -> tuple[Config, Config | None]:
+def _read_both(
+    file: str, old_file: str | None, secret_files: bool, role: str
+) -> tuple[Config, Config | None]:
     configs: list[Config] = []
     faults: list[str] = []
     paths = [file] if old_file is None else [file, old_file]
     for path in paths:
         try:
-            configs.append(_read(path, secret_files and path == file))
+            configs.append(_read(path, secret_files and path == file, role))
         except ConfigError as error:
             where = f"{path}: " if len(paths) > 1 else ""
             faults += [f"{where}{fault}" for fault in error.faults]
@@ -108,13 +118,13 @@ def _read_both(file: str, old_file: str | None, secret_files: bool) -> tuple[Con
     return configs[0], configs[1] if len(configs) > 1 else None
 
 
-def _read(path: str, secret_files: bool) -> Config:
+def _read(path: str, secret_files: bool, role: str) -> Config:
     if secret_files:
-        config = read(path, os.environ)
+        config = read(path, os.environ, role=role)
         if config.http.web_config is not None:
             check_web_config(config.http.web_config)
         return config
-    return load(read_file(path), os.environ, path)
+    return load(read_file(path), os.environ, path, role=role)
 
 
 def _restart_lines(config: Config) -> Iterator[str]:

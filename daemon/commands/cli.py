@@ -142,18 +142,15 @@ def cli() -> None:
 
 @cli.command()
 @options.config_option()
-@click.option(
-    "--role",
-    type=click.Choice(["all", "worker", "exporter"]),
-    default="all",
-    show_default=True,
-    help="worker: reads Kafka and serves no scores. exporter: serves scores and reads no Kafka.",
+@options.role_option(
+    "worker: reads Kafka and serves no scores. exporter: serves scores and reads no Kafka."
 )
 def run(config_file: str | None, role: "Role") -> None:
     """Run the daemon: Kafka in, Redis state, Prometheus out."""
     from .run import run as run_daemon
 
-    sys.exit(run_daemon(options.configured(config_file, {}, takes_sources=True), role))
+    config = options.configured(config_file, {}, takes_sources=True, role=role)
+    sys.exit(run_daemon(config, role))
 
 
 def main() -> None:

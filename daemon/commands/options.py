@@ -23,16 +23,17 @@ def read(
     given: Mapping[str, tuple[str, str | None]],
     *,
     takes_sources: bool = False,
+    role: str = "all",
 ) -> "Config":
     """The configuration of a file, the environment and the options of a command: option → (the
-    variable of its setting, its value, None where it is not given). Raises ConfigError; also for
-    `[[sources]]` where the command does not apply them."""
+    variable of its setting, its value, None where it is not given), for a role. Raises ConfigError;
+    also for `[[sources]]` where the command does not apply them."""
     from ..config import read as read_config
     from ..errors import ConfigError
 
     values = {variable: value for variable, value in given.values() if value is not None}
     names = {variable: option for option, (variable, _) in given.items() if variable in values}
-    config = read_config(config_file, {**os.environ, **values}, names)
+    config = read_config(config_file, {**os.environ, **values}, names, role)
     if config.sources and not takes_sources:
         raise ConfigError([NO_SOURCES])
     return config
@@ -50,6 +51,12 @@ def config_option(
         metavar="FILE",
         help=text,
     )
+
+
+def role_option(text: str) -> Callable[..., Any]:
+    """`--role ROLE`."""
+    choice = click.Choice(["all", "worker", "exporter"])
+    return click.option("--role", type=choice, default="all", show_default=True, help=text)
 
 
 def output_option(text: str, *kinds: str) -> Callable[..., Any]:
@@ -125,11 +132,12 @@ def configured(
     given: Mapping[str, tuple[str, str | None]],
     *,
     takes_sources: bool = False,
+    role: str = "all",
 ) -> "Config":
     """Read the configuration and set the log up by it; `given` as for `read`. Raises
     ConfigError."""
     from ..telemetry import logs
 
-    config = read(config_file, given, takes_sources=takes_sources)
+    config = read(config_file, given, takes_sources=takes_sources, role=role)
     logs.configure(config.log.level, config.log.format, sys.stderr)
     return config

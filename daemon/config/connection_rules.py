@@ -24,6 +24,8 @@ SECRET_FILES: Final = (
 """(section, key of a secret, key of the file that may contain it instead)"""
 TOKEN_FILES: Final = (("registry", "bearer_token_file"),)
 """(section, key of a file that contains a token, which is read when it is needed)"""
+OF_WORKERS: Final = ("kafka", "registry")
+"""The sections whose secrets an exporter does not use: it need not have them."""
 SASL_KEYS: Final = ("sasl_mechanism", "sasl_username", "sasl_password", "sasl_password_file")
 SSL_KEYS: Final = (
     "ssl_cafile",

@@ -11,7 +11,7 @@ import difflib
 import hashlib
 import json
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import Any, Final, TypeAlias
 
 from ..errors import ConfigError
 from ..files import BRIEF_S, NotRead, content, in_time
-from .connection_rules import SECRET_FILES, TOKEN_FILES
+from .connection_rules import OF_WORKERS, SECRET_FILES, TOKEN_FILES
 from .fingerprint import describe_rows, join_values, layout_values
 from .rules import faults_of
 from .sections import derive, experiments, judgements, propensities, queries, sources
@@ -58,12 +58,14 @@ def load(
     read_secret: ReadSecret | None = None,
     options: Mapping[str, str] = NO_OPTIONS,
     read_bytes: ReadBytes | None = None,
+    role: str = "all",
 ) -> Config:
     """The configuration of a TOML text and an environment, which overrides it.
 
     `source` names the text in messages, `options` (variable → option) the variables that an option
     of the command has set. With `read_secret`, secrets are also read from the files that the
-    configuration names; with `read_bytes`, schemas. Raises ConfigError with every fault.
+    configuration names; with `read_bytes`, schemas. An "exporter" may lack the secrets that only
+    workers use. Raises ConfigError with every fault.
 
     >>> load('windows = ["10m"]', {"RELEVANCED_KAFKA__TOPICS": "a,b"}, "example").kafka.topics
     ('a', 'b')
@@ -93,23 +95,30 @@ def load(
     unreadable = [fault.key for fault in faults] + [propensities.SECTION] * bool(surface_faults)
     unreadable += [derive.SECTION] * bool(derive_faults)
     faults += faults_of(config, unreadable)
+    unused = OF_WORKERS if role == "exporter" else ()
+    lacking = {f"{section}.{name}" for section, name, _ in SECRET_FILES if section in unused}
+    faults = [fault for fault in faults if fault.value is not None or fault.key not in lacking]
     # Files last: with other faults their paths may be wrong, too.
     if not faults:
-        config, faults = _with_files(config, read_secret, read_bytes)
+        config, faults = _with_files(config, read_secret, read_bytes, unused)
     if faults:
         raise ConfigError([_fault_text(fault, given) for fault in faults])
     return config
 
 
 def _with_files(
-    config: Config, read_secret: ReadSecret | None, read_bytes: ReadBytes | None
+    config: Config,
+    read_secret: ReadSecret | None,
+    read_bytes: ReadBytes | None,
+    unused: Sequence[str],
 ) -> tuple[Config, list[ConfigFault]]:
     """The configuration with what stands in the files that it names: secrets and values of drops,
-    then schemas; and what is wrong with them."""
+    then schemas; and what is wrong with them. The secrets of the sections `unused` are not
+    read."""
     faults = list[ConfigFault]()
     if read_secret is not None:
-        config, faults = _with_secrets(config, read_secret)
-        faults += _token_faults(config, read_secret)
+        config, faults = _with_secrets(config, read_secret, unused)
+        faults += _token_faults(config, read_secret, unused)
         faults += [] if faults else queries.key_faults(config.queries)
         faults += judgements.directory_faults(config.judgements, _may_be_directory)
         more = list(derive.directory_faults(config.derive, _may_be_directory))
@@ -125,17 +134,22 @@ def _with_files(
 
 
 def read(
-    path: str | None, environment: Mapping[str, str], options: Mapping[str, str] = NO_OPTIONS
+    path: str | None,
+    environment: Mapping[str, str],
+    options: Mapping[str, str] = NO_OPTIONS,
+    role: str = "all",
 ) -> Config:
     """The configuration of a file and an environment, with the secrets of the files that it names.
 
-    Without a path every key has its default. `options` as for `load`. Raises ConfigError with every
+    Without a path every key has its default. `options` and `role` as for `load`. Raises ConfigError with every
     fault, also if the file cannot be read.
     """
     where = path or "environment"
     try:
         text = "" if path is None else in_time(partial(read_file, path), path)
-        return in_time(partial(load, text, environment, where, read_file, options, content), where)
+        return in_time(
+            partial(load, text, environment, where, read_file, options, content, role), where
+        )
     except (OSError, UnicodeDecodeError) as error:
         name = getattr(error, "filename", None) or where
         raise ConfigError([f"{name}: cannot be read: {_reason(error)}"]) from error
@@ -232,12 +246,14 @@ def _with_sources(
     return replace(config, kafka=kafka, sources=declared), faults
 
 
-def _with_secrets(config: Config, read_secret: ReadSecret) -> tuple[Config, list[ConfigFault]]:
+def _with_secrets(
+    config: Config, read_secret: ReadSecret, unused: Sequence[str]
+) -> tuple[Config, list[ConfigFault]]:
     faults: list[ConfigFault] = []
     for section, name, file_name in SECRET_FILES:
         owner = getattr(config, section)
         path = getattr(owner, file_name)
-        if path is None:
+        if path is None or section in unused:
             continue
         try:
             text = read_secret(path).strip()
@@ -251,10 +267,12 @@ def _with_secrets(config: Config, read_secret: ReadSecret) -> tuple[Config, list
     return config, faults
 
 
-def _token_faults(config: Config, read_secret: ReadSecret) -> list[ConfigFault]:
+def _token_faults(
+    config: Config, read_secret: ReadSecret, unused: Sequence[str]
+) -> list[ConfigFault]:
     """The files of tokens that cannot be read: their contents are not kept."""
     faults = list[ConfigFault]()
-    for section, name in TOKEN_FILES:
+    for section, name in (one for one in TOKEN_FILES if one[0] not in unused):
         path = getattr(getattr(config, section), name)
         try:
             if path is not None and not read_secret(path).strip():

@@ -164,6 +164,15 @@ class Published:
         """True where every condition holds."""
         return all(condition.ok for condition in self.conditions)
 
+    @property
+    def has_started(self) -> bool:
+        """True where nothing keeps the process from its work; lanes may need help all the same."""
+        return all(condition.ok for condition in self.conditions if condition.name in _STARTING)
+
+
+_STARTING: Final = ("started", "group", "snapshot")
+"""Conditions that say whether a process could begin its work."""
+
 
 def has_caught_up(published: Published, was_ready: bool) -> list[Condition]:
     """Whether the process may replace others, once that is known. One that has been ready stays

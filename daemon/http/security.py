@@ -273,7 +273,7 @@ def _reason(error: OSError | UnicodeDecodeError) -> str:
     return error.strerror or str(error)
 
 
-OPEN_PATHS: Final = ("/livez", "/readyz", "/-/healthy", "/-/ready")
+OPEN_PATHS: Final = ("/livez", "/readyz", "/startedz", "/-/healthy", "/-/ready")
 """Open without a password, for the probes of an orchestrator."""
 USER: Final = web.RequestKey("user", str)
 """What a request has under this: who logged in with a password."""

@@ -83,6 +83,7 @@ class HttpServer:
         self._listener: Listener | None = None
         self._connections: Connections | None = None
         self._security: Security | None = None
+        self._has_started = False
 
     @property
     def port(self) -> int:
@@ -155,6 +156,7 @@ class HttpServer:
             web.get("/-/healthy", self._livez),
             web.get("/readyz", self._readyz),
             web.get("/-/ready", self._readyz),
+            web.get("/startedz", self._startedz),
             web.get(openapi.PATH, self._openapi_document),
         ]
         for route in self._routes:
@@ -252,6 +254,13 @@ class HttpServer:
         published = self.published
         readiness = openapi.Readiness(published.ready, published.conditions)
         return _json(200 if published.ready else 503, msgspec.json.encode(readiness))
+
+
+    async def _startedz(self, _: web.Request) -> web.StreamResponse:
+        published = self.published
+        self._has_started |= published.has_started
+        readiness = openapi.Readiness(self._has_started, published.conditions)
+        return _json(200 if self._has_started else 503, msgspec.json.encode(readiness))
 
 
 def _any_text(path: str) -> str:

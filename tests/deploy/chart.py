@@ -48,9 +48,13 @@ FULL: Final[dict[str, Any]] = {
         "egress": [{"ports": [{"port": 9093}]}],
     },
     "secretFiles": [
-        {"variable": "RELEVANCED_REDIS__PASSWORD_FILE", "secret": "redis", "key": "password"}
+        {"variable": "RELEVANCED_REDIS__PASSWORD_FILE", "secret": "redis", "key": "password"},
+        {"variable": "RELEVANCED_KAFKA__SASL_PASSWORD_FILE", "secret": "kafka", "key": "password"},
     ],
-    "secretVariables": [{"variable": "RELEVANCED_REDIS__URL", "secret": "redis", "key": "url"}],
+    "secretVariables": [
+        {"variable": "RELEVANCED_REDIS__URL", "secret": "redis", "key": "url"},
+        {"variable": "RELEVANCED_REGISTRY__PASSWORD", "secret": "registry", "key": "password"},
+    ],
     "worker": {
         "nodeSelector": {"disk": "fast"},
         "podAnnotations": {"team": "search"},

@@ -103,15 +103,34 @@ def test_containers_use_existing_commands_options_and_variables(
         for entry in container["env"]:
             assert entry["name"] in variables
             if entry["name"].endswith("_FILE"):
-                assert entry["value"] in mounts
-        assert (
-            {container[f"{name}Probe"]["httpGet"]["path"] for name in ("liveness", "readiness")}
-            == {
-                "/livez",
-                "/readyz",
-            }
-            <= served_paths()
-        )
+                assert (entry["value"] in mounts) == uses(arguments[-1], entry["name"])
+        ready = "/startedz" if arguments[-1] == "worker" else "/readyz"
+        probes = [
+            container[f"{name}Probe"]["httpGet"]["path"] for name in ("liveness", "readiness")
+        ]
+        assert probes == ["/livez", ready] and {*probes} <= served_paths()
+
+
+def uses(role: str, variable: str) -> bool:
+    """Whether a role logs in where this secret is for."""
+    return role == "worker" or not variable.startswith(("RELEVANCED_KAFKA", "RELEVANCED_REGISTRY"))
+
+
+def test_pods_have_only_the_secrets_that_they_use() -> None:
+    objects = rendered(FULL)
+    pods = {
+        d["spec"]["template"]["spec"]["containers"][0]["args"][-1]: d
+        for d in of_kind("Deployment", objects)
+    }
+    (pods["upgrade"],) = of_kind("Job", objects)
+    used = {"worker": {"redis", "kafka", "registry"}, "exporter": {"redis"}, "upgrade": {"redis"}}
+    for name, found in pods.items():
+        spec = found["spec"]["template"]["spec"]
+        secrets = {v["secret"]["secretName"] for v in spec["volumes"] if "secret" in v}
+        values = [
+            e["valueFrom"]["secretKeyRef"] for e in spec["containers"][0]["env"] if "valueFrom" in e
+        ]
+        assert secrets | {value["name"] for value in values} == used[name], name
 
 
 def test_roles_are_those_of_the_program(objects: list[dict[str, Any]]) -> None:
@@ -183,7 +202,8 @@ def test_an_existing_configuration_replaces_that_of_the_values() -> None:
 def test_before_an_upgrade_the_new_program_checks_the_configuration_that_is_to_come() -> None:
     """Of the release, there is the former ConfigMap then."""
     objects = rendered(FULL)
-    (job,), (worker, _) = of_kind("Job", objects), [*containers(objects)]
+    (job,), containers_ = of_kind("Job", objects), [*containers(objects)]
+    (exporter,) = (one for one in containers_ if one["args"][-1] == "exporter")
     pod = job["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     hooked = [
@@ -196,13 +216,14 @@ def test_before_an_upgrade_the_new_program_checks_the_configuration_that_is_to_c
     assert config["configMap"]["name"] == own["metadata"]["name"]
     weights = [found["metadata"]["annotations"]["helm.sh/hook-weight"] for found in (own, job)]
     assert weights == sorted(weights, key=int), "it comes first"
-    assert all(container[key] == worker[key] for key in ("image", "env", "volumeMounts"))
+    assert all(container[key] == exporter[key] for key in ("image", "env", "volumeMounts"))
     command, *arguments = container["args"]
     options = {
         name for parameter in cli.get_command(None, command).params for name in parameter.opts
     }
     mounts = {mount["mountPath"] for mount in container["volumeMounts"]}
-    assert arguments[0] in options and arguments[1] in mounts and len(arguments) == 2
+    assert {"--in-place", "--role"} <= options and arguments[2] in mounts
+    assert arguments[:2] == ["--in-place", "--role=exporter"] and len(arguments) == 3
     assert (job["spec"]["backoffLimit"], pod["restartPolicy"]) == (0, "Never")
     assert not of_kind("Job", rendered({"upgradeCheck": {"enabled": False}}))
 

@@ -8,6 +8,7 @@ import socket
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
 
 import pytest
 from aiokafka import TopicPartition
@@ -111,6 +112,9 @@ async def test_a_stray_process_takes_no_lane_and_says_why(
         await until(told(one, f"{OTHER}: consumer group {settings_of(stage).group_id}"), one)
         assert json.dumps(ADVICE["other_redis"]) in one.log()
         assert one.series('relevanced_kafka_faults_total{fault="other_redis"}') == 1
+        with pytest.raises(HTTPError, match="503"):
+            one.get("/startedz")  # so a roll-out ends with it
+    daemon.get("/startedz")
     assert other_redis.call("KEYS *}:head") == "*0" and ASSIGNED not in stray.log()
     await stage.produce(EVENTS)
     await stage.wait_for(NAME, 2 * EVENTS)

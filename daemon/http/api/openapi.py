@@ -145,4 +145,8 @@ _OTHERS: Final = {
         "Whether the process is ready.",
         {"200": _json("It is.", Readiness), "503": _json("It is not, and why.", Readiness)},
     ),
+    "/startedz": _other(
+        "Whether the process was ever able to begin its work, whatever fails since.",
+        {"200": _json("It was.", Readiness), "503": _json("Not yet, and why.", Readiness)},
+    ),
 }

@@ -482,6 +482,35 @@ def test_unreadable_files_are_faults(tmp_path: Path) -> None:
         read(None, {"RELEVANCED_REDIS__PASSWORD_FILE": missing})
 
 
+SECRETS_OF_WORKERS = """
+[kafka]
+security_protocol = "SASL_SSL"
+sasl_mechanism = "PLAIN"
+sasl_username = "u"
+{password}
+[registry]
+url = "https://r"
+bearer_token_file = "/nowhere/token"
+[redis]
+password_file = "{redis}"
+"""
+
+
+def test_exporter_needs_no_secret_that_only_workers_use(tmp_path: Path) -> None:
+    file, redis = tmp_path / "config.toml", tmp_path / "redis"
+    redis.write_text("r")
+    for password in ('sasl_password_file = "/nowhere/password"', ""):
+        text = SECRETS_OF_WORKERS.format(password=password, redis=redis)
+        file.write_text(text)
+        read(str(file), {}, role="exporter")
+        for role in ("worker", "all"):
+            with pytest.raises(ConfigError, match="kafka.sasl_password"):
+                read(str(file), {}, role=role)
+    redis.unlink()
+    with pytest.raises(ConfigError, match="^redis.password_file=[^\\n]*$"):
+        read(str(file), {}, role="exporter")
+
+
 @pytest.mark.parametrize("key", ["", *OTHER_VALUES])
 def test_description_reads_back_equal(key: str) -> None:
     config = changed(key) if key else of()

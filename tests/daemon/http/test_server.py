@@ -181,6 +181,18 @@ async def test_readiness_names_what_is_wrong(client: Client, path: str) -> None:
     assert (await client.json(path))[0] == 200
 
 
+async def test_who_has_begun_its_work_stays_started_whatever_fails_later(client: Client) -> None:
+    assert (await client.json("/startedz"))[0] == 503
+    for conditions, status in (
+        ([Condition("group", False, "of another Redis")], 503),
+        ([Condition("lanes_open", False, "lane 0"), Condition("answers", False, "Kafka")], 200),
+        ([Condition("started", False, "waiting")], 200),
+    ):
+        client.server.published = published(FINE, *conditions)
+        assert (await client.json("/startedz"))[0] == status
+        assert (await client.json("/readyz"))[0] == 503
+
+
 @pytest.mark.parametrize("path", ["/livez", "/-/healthy"])
 async def test_a_running_loop_is_alive_whatever_else_fails(client: Client, path: str) -> None:
     client.server.published = published(Condition("redis", False, "away"))

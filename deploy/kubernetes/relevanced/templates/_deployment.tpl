@@ -2,6 +2,7 @@
 {{- define "relevanced.deployment" -}}
 {{- $root := .root -}}
 {{- $values := .root.Values -}}
+{{- $role := .role -}}
 apiVersion: apps/v1
 kind: Deployment
 metadata:
@@ -68,9 +69,11 @@ spec:
             - name: http
               containerPort: {{ $values.http.port }}
           env:
-            {{- include "relevanced.env" $root | nindent 12 }}
-          # /livez: the event loop runs; a failure restarts the container. /readyz: Kafka and Redis answer the process; a
-          # failure only removes the pod from the Service.
+            {{- include "relevanced.env" (dict "root" $root "role" $role) | nindent 12 }}
+          # /livez: the event loop runs; a failure restarts the container. /readyz of an exporter: it serves; a failure only
+          # removes the pod from the Service. Workers are in none: their readiness only paces a roll-out, and must not hold
+          # the one that is to mend a stopped lane, a clock or what a server refuses. So theirs is /startedz: configuration,
+          # Kafka and Redis were good for this process once. /readyz of a worker still says all, for people and alerts.
           livenessProbe:
             httpGet:
               path: /livez
@@ -81,7 +84,7 @@ spec:
             failureThreshold: 6
           readinessProbe:
             httpGet:
-              path: /readyz
+              path: {{ if eq $role "worker" }}/startedz{{ else }}/readyz{{ end }}
               port: http
               scheme: {{ $values.http.scheme }}
             periodSeconds: 5
@@ -91,9 +94,9 @@ spec:
           resources:
             {{- toYaml .of.resources | nindent 12 }}
           volumeMounts:
-            {{- include "relevanced.mounts" $root | nindent 12 }}
+            {{- include "relevanced.mounts" (dict "root" $root "role" $role) | nindent 12 }}
       volumes:
-        {{- include "relevanced.volumes" (dict "root" $root "configMap" (include "relevanced.configMap" $root)) | nindent 8 }}
+        {{- include "relevanced.volumes" (dict "root" $root "role" $role "configMap" (include "relevanced.configMap" $root)) | nindent 8 }}
       {{- with .of.nodeSelector }}
       nodeSelector:
         {{- toYaml . | nindent 8 }}
