@@ -12,10 +12,13 @@ from relevanced.metrics import Booleans, Floats, Integers
 from .timeline import HOUR_MS, MINUTE_MS
 
 Stream: TypeAlias = Literal["searches", "feedback"]
-LEAST_SILENCE_MS: Final = 5 * MINUTE_MS
+LEAST_SILENCE_MS: Final = 3 * MINUTE_MS
 """Nothing shorter is silence."""
 USUAL_GAPS: Final = 20.0
 """Nor is what lasts less than so many times the usual time between two."""
+QUICK_GAPS: Final = 50.0
+SURE_MS: Final = 5 * MINUTE_MS
+"""What lasts less than this is silence only after so many of them: where an hour has 1,000."""
 USUAL_DELAYS: Final = 2.0
 """Nor what lasts less than so many times as long ago as the newest usually was."""
 
@@ -42,7 +45,8 @@ def silence(
     if usual_per_hour <= 0:
         return None
     gap_ms = HOUR_MS / usual_per_hour
-    least_ms = max(LEAST_SILENCE_MS, USUAL_GAPS * gap_ms, USUAL_DELAYS * delay_ms)
+    of_gaps_ms = max(USUAL_GAPS * gap_ms, min(QUICK_GAPS * gap_ms, SURE_MS))
+    least_ms = max(LEAST_SILENCE_MS, of_gaps_ms, USUAL_DELAYS * delay_ms)
     is_long = now_ms - since_ms >= least_ms
     return Silence(stream, since_ms, usual_per_hour) if is_long else None
 

@@ -45,15 +45,15 @@ def test_searches_that_stopped_are_said_however_long_ago(minutes: int) -> None:
     assert found.usual_per_hour == pytest.approx(7200, rel=0.1)
 
 
-def test_four_minutes_are_no_silence_and_after_the_end_nothing_is_said() -> None:
+def test_two_minutes_are_no_silence_and_after_the_end_nothing_is_said() -> None:
     stopped_ms, again_ms = NOW_MS - 40 * MINUTE_MS, NOW_MS - 20 * MINUTE_MS
     site = Stopping(stopped_ms - 5 * HOUR_MS, "searches", stopped_ms, again_ms)
     publisher = Publisher(PLAN)
     told = {
         minutes: bool(said(site, publisher, stopped_ms + minutes * MINUTE_MS))
-        for minutes in (-1, 4, 7, 19, 22, 40)
+        for minutes in (-1, 2, 5, 19, 22, 40)
     }
-    assert told == {-1: False, 4: False, 7: True, 19: True, 22: False, 40: False}
+    assert told == {-1: False, 2: False, 5: True, 19: True, 22: False, 40: False}
 
 
 def test_feedback_that_stopped_is_said_once_it_cannot_be_late() -> None:
@@ -64,7 +64,7 @@ def test_feedback_that_stopped_is_said_once_it_cannot_be_late() -> None:
     told = {}
     for minute in range(0, 61):
         told[minute] = [s.stream for s in said(site, publisher, stopped_ms + minute * MINUTE_MS)]
-    assert told[4] == [] and told[8] == told[30] == told[60] == ["feedback"]
+    assert told[2] == [] and told[8] == told[30] == told[60] == ["feedback"]
 
 
 def test_where_searches_stop_their_feedback_is_not_said_to_have_stopped() -> None:
@@ -73,7 +73,17 @@ def test_where_searches_stop_their_feedback_is_not_said_to_have_stopped() -> Non
     assert [each.stream for each in said(site, Publisher(PLAN), NOW_MS)] == ["searches"]
 
 
-@pytest.mark.parametrize("per_hour", [4, 40, 400, 40_000])
+@pytest.mark.parametrize(
+    ("per_hour", "minutes"), [(40_000, 3), (1_000, 3), (600, 5), (240, 5), (120, 10)]
+)
+def test_how_long_nothing_comes_until_it_is_silence(per_hour: int, minutes: int) -> None:
+    """Three minutes where an hour has 1,000."""
+    least_ms = minutes * MINUTE_MS
+    assert silence("searches", 0, least_ms, per_hour) is not None
+    assert silence("searches", 0, least_ms - 1, per_hour) is None
+
+
+@pytest.mark.parametrize("per_hour", [4, 40, 400, 1_000, 40_000])
 def test_chance_gaps_are_no_silence(per_hour: int) -> None:
     rng = np.random.default_rng(20261126)
     gaps_ms = rng.exponential(HOUR_MS / per_hour, 200_000)
@@ -157,7 +167,7 @@ def test_a_partition_that_stops_is_named_until_it_comes_again() -> None:
     publisher = Publisher(PLAN)
     told = {
         minutes: of_partitions(sites, publisher, stopped_ms + minutes * MINUTE_MS)
-        for minutes in (-2, 4, 8, 55, 62, 85)
+        for minutes in (-2, 2, 8, 55, 62, 85)
     }
     assert {minutes for minutes, found in told.items() if found} == {8, 55}
     (found,) = told[55]
