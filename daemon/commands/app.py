@@ -86,7 +86,9 @@ class Service:
         self.namespace = Namespace(
             self.redis, config.redis.namespace, namespace(config), config.kafka.topics
         )
-        self.joining = Joining(config, self.namespace, self.telemetry.kafka_fault)
+        self.joining = Joining(
+            config, self.namespace, self.telemetry.kafka_fault, self.telemetry.kept_out
+        )
         self.store = LaneStore(self.redis, self.namespace.name)
         self.markers = MarkerLog(self.redis, self.namespace.name)
         self.http.queries = QueryStore(self.redis, self.namespace.name)
@@ -99,7 +101,7 @@ class Service:
         """What keeps the input topics from being read; None where nothing does."""
         self.ranks = RankWatch()
         self.joins = JoinWatch()
-        self.redis_answer = RedisAnswer()
+        self.redis_answer = RedisAnswer(self.telemetry.kept_out)
         self.history = HistoryCheck(config)
         registry = LayoutRegistry(self.redis, self.namespace.name)
         self.following = Following(config, registry, self.stop)

@@ -85,6 +85,10 @@ LAZY_COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
         ".layout:layout_command",
         "Show which layout is in force, or put one in force.",
     ),
+    "retire": (
+        ".retire:retire_command",
+        "Let the alert rules forget what is about to be removed.",
+    ),
     "verify": (
         ".verify:verify_command",
         "Prove the numbers in Redis from the records in Kafka.",

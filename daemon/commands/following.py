@@ -200,16 +200,24 @@ ASK_EVERY_S = 2.0
 class RedisAnswer:
     """Whether Redis answers, while Kafka is still waited for."""
 
-    def __init__(self) -> None:
+    def __init__(self, show: Callable[[Trouble | None], None]) -> None:
+        """`show` is told what is wrong with it, and None once nothing is."""
         self.missing = ""
         """Why it does not; empty where it does, or where it was not asked yet."""
         self._trouble: Trouble = "other"
+        self._show = show
 
     def note(self, error: Unavailable) -> None:
         """Note that it does not answer; logs the first time, and another kind of trouble."""
         if not self.missing or error.trouble != self._trouble:
             log.warning("waiting for Redis", reason=str(error))
         self.missing, self._trouble = str(error), error.trouble
+        self._show(error.trouble)
+
+    def answers(self) -> None:
+        """Note that it does."""
+        self.missing = ""
+        self._show(None)
 
     async def proposed(self, propose: Callable[[], Awaitable[None]], stop: asyncio.Event) -> bool:
         """Propose the layout; returns whether Redis answered before the process is to stop. Raises
@@ -218,7 +226,7 @@ class RedisAnswer:
         while not stop.is_set():
             try:
                 await propose()
-                self.missing = ""
+                self.answers()
                 return True
             except Unavailable as error:
                 failures += 1

@@ -11,6 +11,7 @@ only if its Redis is empty and stands where that of the group stood; else an ope
 import asyncio
 import random
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -74,13 +75,21 @@ def decision(own: OwnRedis, group: GroupState) -> str:
 class Joining:
     """Finds out whether this process may be in its group, and sees to it that it still may."""
 
-    def __init__(self, config: Config, namespace: Namespace, note: NoteFault) -> None:
+    def __init__(
+        self,
+        config: Config,
+        namespace: Namespace,
+        note: NoteFault,
+        show: Callable[[str | None], None],
+    ) -> None:
+        """`show` is told why it stays out, as in the series, and None once it does not."""
         self.refusal = ""
         """Why it stays out; empty where it does not."""
         self.obstacle: str | None = None
         """Why Kafka does not say to whom the group belongs."""
         self._namespace = namespace
         self._note = note
+        self._show = show
         self._address = address_of(config.redis.url.reveal())
 
     def refuse(self, error: OtherRedis) -> None:
@@ -93,6 +102,7 @@ class Joining:
                 advice=ADVICE["other_redis"],
             )
         self.refusal = str(error)
+        self._show("other_redis")
 
     def _wait_for(self, error: Obstructed) -> None:
         if self.obstacle != str(error):
@@ -111,6 +121,7 @@ class Joining:
             try:
                 note = await self._ask(settings)
                 self.refusal, self.obstacle = "", None
+                redis.answers()
                 return note
             except OtherRedis as error:
                 self.refuse(error)

@@ -143,7 +143,7 @@ async def _take_group(config: Config, dry_run: bool) -> tuple[str, str]:
         )
     async with connected(config) as client:
         named = Namespace(client, config.redis.namespace, namespace(config))
-        joining = Joining(config, named, lambda _: None)
+        joining = Joining(config, named, lambda _: None, lambda _: None)
         if dry_run:
             return group.note, (await joining.own()).note
         note = await joining.make_note()

@@ -289,7 +289,7 @@ class Exporter:
         self._telemetry.set_catching_up(
             progress is not None, None if progress is None else progress.behind_ms
         )
-        self._telemetry.superseded.set(term.successor is not None)
+        self._telemetry.superseded.set(term.retired or term.successor is not None)
         self._published = replace(self._published, catching_up=progress, successor=term.successor)
 
     def _times_ms(self) -> list[int | None]:

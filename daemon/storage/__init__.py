@@ -101,7 +101,7 @@ from .redis.namespace import (
 )
 from .redis.port import Answer, DamagedLane, LaneDelta, Store, Term, missing_keys
 from .redis.registers import PERMISSION_S, AcceptedLogs, LaneRegister, MarkerLog
-from .redis.succession import SILENT_MS, Generation, LayoutRegistry
+from .redis.succession import RETIRED_MS, SILENT_MS, Generation, LayoutRegistry
 from .redis.tables import PastStore, QueryStore
 from .restore import lose_hours, names_of, past_hour_keys, plan_repair, rebuild
 from .row_pages import (
@@ -228,6 +228,7 @@ __all__ = (
     "Script",
     "show_life",
     "SIGN_OF_LIFE_EVERY_S",
+    "RETIRED_MS",
     "SILENT_MS",
     "StallMark",
     "start_of",

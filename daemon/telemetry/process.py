@@ -133,6 +133,7 @@ class Telemetry:
         self._topic_partitions = _gauge("relevanced_topic_partitions", registry)
         self.watermark_s = _gauge("relevanced_partition_watermark_timestamp_seconds", registry)
         self.watermark_ahead_s = _gauge("relevanced_watermark_ahead_seconds", registry)
+        self._kept_out = _gauge("relevanced_kept_out", registry)
         self.last_poll_s = _gauge("relevanced_last_poll_timestamp_seconds", registry)
         self.memory_bound_bytes = _gauge("relevanced_memory_bound_bytes", registry)
         self.memory_bound_bytes.set(math.inf)
@@ -185,6 +186,12 @@ class Telemetry:
         """Show the `maxmemory-policy` of Redis, and whether it may evict state."""
         self._may_evict.clear()
         self._may_evict.labels(policy).set(policy.startswith(EVICTS_ANY_KEY))
+
+    def kept_out(self, trouble: str | None) -> None:
+        """Show what is wrong with Redis, for which this process takes no lane; None: nothing is."""
+        self._kept_out.clear()
+        if trouble is not None:
+            self._kept_out.labels(trouble).set(1)
 
     def judged_by(
         self,

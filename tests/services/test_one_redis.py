@@ -106,12 +106,14 @@ async def test_a_stray_process_takes_no_lane_and_says_why(
     away = at(other_redis, stage)
     other_redis.kill()
     await until(told(away, "waiting for Redis: Redis: "), away)
+    assert away.series('relevanced_kept_out{trouble="connection"}') == 1
     other_redis.start()
     stray = at(other_redis, stage)
     for one in (away, stray):
         await until(told(one, f"{OTHER}: consumer group {settings_of(stage).group_id}"), one)
         assert json.dumps(ADVICE["other_redis"]) in one.log()
         assert one.series('relevanced_kafka_faults_total{fault="other_redis"}') == 1
+        assert one.series('relevanced_kept_out{trouble="other_redis"}') == 1
         with pytest.raises(HTTPError, match="503"):
             one.get("/startedz")  # so a roll-out ends with it
     daemon.get("/startedz")

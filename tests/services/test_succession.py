@@ -9,7 +9,7 @@ import pytest
 
 from relevanced.daemon.commands.layout_changes import in_place_refusal
 from relevanced.daemon.config import load
-from relevanced.daemon.storage import SILENT_MS, Namespace, Term, namespace
+from relevanced.daemon.storage import RETIRED_MS, SILENT_MS, Namespace, Term, namespace
 from tests.services.daemons import Daemon
 from tests.services.fixtures import AnyRedis, MakeTopic
 from tests.services.kafka_server import Broker
@@ -220,6 +220,43 @@ async def test_other_topics_have_a_succession_of_their_own(deploy: Any) -> None:
         await one.works()
         assert await one.catches_up() == []
     assert (await blue.term(), await other.term()) == (SERVES, SERVES)
+
+
+async def test_a_namespace_is_retired_for_an_hour_whether_it_serves_or_not(deploy: Any) -> None:
+    blue, green, never = deploy("blue"), deploy("green"), deploy("never", "queries")
+    for one in (blue, green):
+        await one.works()
+        await one.catches_up()
+    until_ms = blue.clock.now_ms + RETIRED_MS
+    assert {await blue.namespace.retire(), await green.namespace.retire()} == {until_ms}
+    assert await green.term() == Term(True, retired=True)
+    assert await blue.term() == Term(False, "relevanced-green", retired=True)
+    blue.clock.now_ms = until_ms
+    for one in (blue, green):
+        await one.works()
+    assert (await green.term(), (await blue.term()).retired) == (SERVES, False)
+    assert await never.namespace.retire() is None
+
+
+async def test_exporters_of_a_retired_namespace_let_the_alert_rules_forget_it(
+    kafka: Broker, one_redis: RedisServer, make_topic: MakeTopic, tmp_path: Any
+) -> None:
+    stage = Stage(kafka, one_redis.url, await make_topic(partitions=PARTITIONS), tmp_path)
+    (tmp_path / "one.toml").write_text(stage.toml("one"))
+    retire = ("retire", "--config", str(tmp_path / "one.toml"))
+    try:
+        code, said = await command(*retire)
+        assert code == 1 and "has never had a worker" in said
+        await stage.produce(EVENTS)
+        daemon = stage.daemon("one", "all")
+        await comes(lambda: ready(daemon) and serves_series(daemon), daemon)
+        assert daemon.series("relevanced_superseded") == 0
+        code, said = await command(*retire)
+        assert code == 0 and "is retired until " in said
+        await comes(lambda: daemon.series("relevanced_superseded") == 1, daemon)
+        assert ready(daemon) and serves_series(daemon), "it goes on until it is removed"
+    finally:
+        stage.close()
 
 
 async def test_an_emptied_server_forgets_terms_and_nobody_is_in_the_way(deploy: Any) -> None:

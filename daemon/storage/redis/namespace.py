@@ -3,7 +3,7 @@ last written to.
 
     NAMESPACE:meta      hash: lanes (partitions of the input topics), born (lanes when it began);
                         start:N, the offsets at which lane N began;
-                        topics, began, caught_up, succeeded_by (see `succession`)
+                        topics, began, caught_up, succeeded_by, retired_until (see `succession`)
     NAMESPACE:anew:N    an operator's permission to begin lane N anew; expires
     NAMESPACE:exporter  token of the process that serves the series; expires unless renewed
     NAMESPACE:shown     the segments of its counters, for the next exporter
@@ -149,6 +149,11 @@ class Namespace:
         """Note that the namespace has caught up with its logs, and serves instead of those that
         did; returns these."""
         return await self._succession.take_over()
+
+    async def retire(self) -> int | None:
+        """Note that the namespace is about to be removed for good; returns the server's clock in ms
+        up to which that holds, or None where no worker has ever begun it."""
+        return await self._succession.retire()
 
     async def return_after_silence(self, now_ms: int) -> bool:
         """Let a namespace that was succeeded, taken away and is deployed again, catch up anew."""

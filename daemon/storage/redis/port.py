@@ -66,6 +66,8 @@ class Term:
     predecessor: str | None = None
     """The namespace with workers that serves while this one catches up; None where there is none:
     then nobody else has the series."""
+    retired: bool = False
+    """An operator is about to remove it for good."""
 
 
 class Store(Protocol):

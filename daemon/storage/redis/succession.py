@@ -8,8 +8,9 @@ other alone.
 
     NAMESPACE:meta      hash, among others: topics, the input topics with blanks between them;
                         began, the clock in ms when its first worker registered; caught_up, the
-                        clock in ms when it had caught up with its logs; and succeeded_by, the
-                        namespace that serves instead
+                        clock in ms when it had caught up with its logs; succeeded_by, the
+                        namespace that serves instead; and retired_until, the clock in ms up to
+                        which it may be removed for good
     PREFIX:namespaces   sorted set: namespace → clock in ms of its last sign of life
 
 A namespace that is succeeded may take over again where its successor is silent, or after it was
@@ -27,7 +28,7 @@ force (see layout.lua).
 """
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
 from . import lane_store
@@ -40,6 +41,9 @@ T = TypeVar("T")
 SILENT_MS: Final = 60_000
 """A namespace without a sign of life for so long has no workers any more. They give one every ten
 seconds."""
+RETIRED_MS: Final = 3_600_000
+"""So long a namespace that is to be removed may take: one that goes on for longer was not removed,
+and must not be forgotten when it fails later."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,7 @@ class _Meta:
     began_ms: int
     caught_up_ms: int
     """0: it has not."""
+    retired_until_ms: int
     succeeded_by: str | None
     topics: str | None
 
@@ -86,6 +91,10 @@ class Succession:
     async def term(self) -> Term:
         """Return whether the namespace serves."""
         own = await self._of(self._name)
+        retired = bool(own.retired_until_ms) and await self._clock() < own.retired_until_ms
+        return replace(await self._term(own), retired=retired)
+
+    async def _term(self, own: _Meta) -> Term:
         if own.serves:
             return Term(True)
         successor = own.succeeded_by
@@ -100,6 +109,16 @@ class Succession:
         """Note when the namespace began, where that is not noted."""
         call = self._client.hsetnx(f"{self._name}:meta", "began", str(await self._clock()))
         await self._answered(call)
+
+    async def retire(self) -> int | None:
+        """Note that the namespace is about to be removed for good; returns the clock in ms up to
+        which that holds, or None where no worker has ever begun it."""
+        if not (await self._of(self._name)).began_ms:
+            return None
+        until_ms = await self._clock() + RETIRED_MS
+        call = self._client.hset(f"{self._name}:meta", "retired_until", str(until_ms))
+        await self._answered(call)
+        return until_ms
 
     async def take_over(self) -> list[str]:
         """Note that the namespace has caught up, and succeeds those that serve; returns these."""
@@ -151,10 +170,10 @@ class Succession:
         return await self._clock() - int(last_ms) > SILENT_MS
 
     async def _of(self, name: str) -> _Meta:
-        fields = ["began", "caught_up", "succeeded_by", "topics"]
+        fields = ["began", "caught_up", "retired_until", "succeeded_by", "topics"]
         found: Any = await self._answered(self._client.hmget(f"{name}:meta", fields))
-        began, caught_up, *rest = (None if one is None else one.decode() for one in found)
-        return _Meta(name, int(began or 0), int(caught_up or 0), *rest)
+        began, caught_up, retired, *rest = (None if one is None else one.decode() for one in found)
+        return _Meta(name, int(began or 0), int(caught_up or 0), int(retired or 0), *rest)
 
     async def _answered(self, call: Awaitable[T]) -> T:
         return await answered(self._client, call)

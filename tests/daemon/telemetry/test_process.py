@@ -50,6 +50,7 @@ def full() -> Telemetry:
         counter.labels("t").inc()
     telemetry.snapshot_errors.labels("full")
     telemetry.topics_found({"t": 4})
+    telemetry.kept_out("login")
     telemetry.set_eviction_policy("noeviction")
     telemetry.judged_by({"late_seconds": 600}, {"P@1": 0.01}, {("P@1", "all", "all"): 0.1})
     telemetry.links_to("https://wiki.example.com/runbook", None, None)
