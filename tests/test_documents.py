@@ -256,6 +256,18 @@ def test_the_readme_leads_to_every_page_of_the_guide() -> None:
     assert len(pages) > 12 and pages <= linked
 
 
+def test_every_test_that_holds_a_promise_exists() -> None:
+    """The page of guarantees names them beside its sentences, each section some."""
+    defined = {
+        name
+        for path in (ROOT / "tests").rglob("test_*.py")
+        for name in re.findall(r"^(?:async )?def (test_\w+)", path.read_text(), re.M)
+    }
+    for section in (ROOT / GUIDE / "guarantees.md").read_text().split("\n## ")[1:]:
+        named = {piece for piece in INLINE.findall(section) if piece.startswith("test_")}
+        assert named and named <= defined, (section.splitlines()[0], named - defined)
+
+
 def test_documents_stay_short() -> None:
     sizes = {name: (ROOT / name).stat().st_size for name in DOCUMENTS}
     too_long = {
