@@ -9,17 +9,15 @@ import asyncio
 import errno
 import io
 import os
-import ssl
 import stat
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Generic, TypeVar
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer as Buffer
@@ -139,45 +137,6 @@ def in_time(read: Callable[[], T], what: str, patience_s: float = PATIENCE_S) ->
         if reading.result.done():
             return reading.result.result()
     raise reading.not_read()
-
-
-class TlsFiles(Protocol):
-    """The side of a client of TLS connections."""
-
-    @property
-    def ssl_cafile(self) -> str | None:
-        """Authorities; None: those of the system."""
-
-    @property
-    def ssl_certfile(self) -> str | None: ...
-
-    @property
-    def ssl_keyfile(self) -> str | None: ...
-
-    @property
-    def ssl_key_password(self) -> str | None: ...
-
-    @property
-    def ssl_check_hostname(self) -> bool: ...
-
-
-def client_tls(settings: TlsFiles) -> ssl.SSLContext:
-    """The context of these files, as they are now. Raises OSError, of which ssl.SSLError is one."""
-    given = settings.ssl_cafile, settings.ssl_certfile, settings.ssl_keyfile
-    paths = [path for path in given if path is not None]
-    return in_time(partial(_client_tls, settings, paths), ", ".join(paths), BRIEF_S)
-
-
-def _client_tls(settings: TlsFiles, paths: Sequence[str]) -> ssl.SSLContext:
-    for path in paths:
-        check(path)
-    context = ssl.create_default_context(cafile=settings.ssl_cafile)
-    if settings.ssl_certfile is not None:
-        # Without a password OpenSSL would ask for one on the terminal, and wait.
-        password = settings.ssl_key_password or ""
-        context.load_cert_chain(settings.ssl_certfile, settings.ssl_keyfile, password)
-    context.check_hostname = settings.ssl_check_hostname
-    return context
 
 
 class FileLooks:

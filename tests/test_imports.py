@@ -36,6 +36,7 @@ ROWS: Final = (
     ("exporter", "kafka", "registry"),
     ("views", "worker"),
     ("attribution", "storage"),
+    ("logins",),
     ("lane", "config"),
     ("plan",),
     ("mapping",),

@@ -13,7 +13,7 @@ from .fingerprint import (
     relaying_keys,
     restarting_keys,
 )
-from .loading import Layout, layout_of, load, read, read_file, under_layout
+from .loading import Layout, layout_of, load, note_renewed, read, read_file, under_layout
 from .mapped_sources import (
     applied_sources,
     book_of,
@@ -39,12 +39,10 @@ from .settings import SECTIONS, SETTINGS, Config
 from .values.kinds import (
     JOIN,
     LAYOUT,
-    MASK,
     PLAIN_OPTIONS,
     SECRET_OPTIONS,
     InvalidValue,
     Kind,
-    Secret,
     duration_ms,
     duration_text,
     masked_url,
@@ -52,6 +50,7 @@ from .values.kinds import (
     shown,
 )
 from .values.rules import Ago, LogEnd, Start, fields_of, login_of, masked_urls, urls_of
+from .values.secrets import MASK, ReadAgain, Secret
 
 __all__ = (
     "Ago",
@@ -89,12 +88,14 @@ __all__ = (
     "masked_url",
     "masked_urls",
     "NAMES",
+    "note_renewed",
     "PLAIN_OPTIONS",
     "presets",
     "propensities",
     "quoted",
     "read",
     "read_file",
+    "ReadAgain",
     "RegistrySection",
     "relaying_keys",
     "restarting_keys",

@@ -1,7 +1,7 @@
 """Rules for the settings of the connections to Kafka, Redis and a schema registry."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from typing import Any, Final, TypeAlias
 from urllib.parse import SplitResult, parse_qsl, urlsplit
@@ -17,6 +17,8 @@ SECRET_FILES: Final = (
     ("kafka", "sasl_password", "sasl_password_file"),
     ("kafka", "ssl_key_password", "ssl_key_password_file"),
     ("redis", "password", "password_file"),
+    ("redis", "sentinel_password", "sentinel_password_file"),
+    ("redis", "ssl_key_password", "ssl_key_password_file"),
     ("registry", "password", "password_file"),
     ("registry", "ssl_key_password", "ssl_key_password_file"),
     ("queries", "key", "key_file"),
@@ -36,6 +38,17 @@ SSL_KEYS: Final = (
 )
 
 
+SENTINEL_KEYS: Final = ("sentinel_username", "sentinel_password", "sentinel_password_file")
+URL_OPTIONS: Final = {
+    "ssl_cafile": "ssl_ca_certs",
+    "ssl_certfile": "ssl_certfile",
+    "ssl_keyfile": "ssl_keyfile",
+    "ssl_key_password": "ssl_password",
+    "ssl_key_password_file": "ssl_password",
+}
+"""Key of redis → the option of its URL that says the same, by the name of redis-py."""
+
+
 def _brokers(config: Config) -> Iterator[ConfigFault]:
     yield from at_least_one("kafka.bootstrap_servers", config.kafka.bootstrap_servers, "broker")
     for server in config.kafka.bootstrap_servers:
@@ -48,7 +61,8 @@ def _brokers(config: Config) -> Iterator[ConfigFault]:
 def _sasl(config: Config) -> Iterator[ConfigFault]:
     kafka = config.kafka
     if not kafka.security_protocol.startswith("SASL_"):
-        yield from _unused(kafka, SASL_KEYS, 'security_protocol "SASL_SSL" or "SASL_PLAINTEXT"')
+        needs = 'security_protocol "SASL_SSL" or "SASL_PLAINTEXT"'
+        yield from _unused("kafka", kafka, SASL_KEYS, kafka.security_protocol, needs)
         return
     needed = {
         "sasl_mechanism": kafka.sasl_mechanism,
@@ -63,7 +77,8 @@ def _sasl(config: Config) -> Iterator[ConfigFault]:
 def _ssl(config: Config) -> Iterator[ConfigFault]:
     kafka = config.kafka
     if not kafka.security_protocol.endswith("SSL"):
-        yield from _unused(kafka, SSL_KEYS, 'security_protocol "SSL" or "SASL_SSL"')
+        needs = 'security_protocol "SSL" or "SASL_SSL"'
+        yield from _unused("kafka", kafka, SSL_KEYS, kafka.security_protocol, needs)
     elif kafka.ssl_keyfile is not None and kafka.ssl_certfile is None:
         yield ConfigFault("kafka.ssl_keyfile", kafka.ssl_keyfile, "needs ssl_certfile too")
 
@@ -90,6 +105,33 @@ def _redis_url(config: Config) -> Iterator[ConfigFault]:
                 getattr(redis, name),
                 "redis.url contains a password too: remove one of them",
             )
+
+
+def _redis_logins(config: Config) -> Iterator[ConfigFault]:
+    """Credentials that connections by this URL do not use, or that it contains too."""
+    redis = config.redis
+    scheme, _, rest = redis.url.reveal().partition("://")
+    if not scheme.startswith("rediss"):
+        yield from _unused("redis", redis, SSL_KEYS, f"{scheme}://", "rediss:// in redis.url")
+    elif redis.ssl_keyfile is not None and redis.ssl_certfile is None:
+        yield ConfigFault("redis.ssl_keyfile", redis.ssl_keyfile, "needs ssl_certfile too")
+    if not scheme.endswith("+sentinel"):
+        wanted = "redis+sentinel:// in redis.url"
+        yield from _unused("redis", redis, SENTINEL_KEYS, f"{scheme}://", wanted)
+    elif redis.sentinel_username is not None and not _has(redis, "sentinel_password"):
+        rule = "needs sentinel_password too"
+        yield ConfigFault("redis.sentinel_username", redis.sentinel_username, rule)
+    given = {name for name, _ in parse_qsl(rest.partition("?")[2], keep_blank_values=True)}
+    for name, option in URL_OPTIONS.items():
+        value = getattr(redis, name)
+        if value is not None and option in given:
+            rule = f"redis.url contains {option} too: remove one of them"
+            yield ConfigFault(f"redis.{name}", value, rule)
+
+
+def _has(section: Any, name: str) -> bool:
+    """Whether a secret is given, also by a file."""
+    return getattr(section, name) is not None or getattr(section, f"{name}_file") is not None
 
 
 def split_address(url: str) -> tuple[SplitResult, str]:
@@ -133,7 +175,7 @@ def _redis_database(config: Config) -> Iterator[ConfigFault]:
     except ValueError:
         return  # what `_redis_address` reports
     databases = [value for name, value in parse_qsl(parts.query) if name == "db"]
-    if parts.scheme != "redis+sentinel" and "@" not in parts.path:
+    if not parts.scheme.endswith("+sentinel") and "@" not in parts.path:
         # After the slash Sentinel has the name of its service.
         databases += [parts.path.removeprefix("/")] if parts.path.strip("/") else []
     if not all(re.fullmatch("[0-9]+/?", database) for database in databases):
@@ -141,13 +183,15 @@ def _redis_database(config: Config) -> Iterator[ConfigFault]:
         yield ConfigFault("redis.url", None, rule)
 
 
-def _unused(kafka: Any, names: tuple[str, ...], needs: str) -> Iterator[ConfigFault]:
+def _unused(
+    name: str, section: Any, keys: Sequence[str], protocol: str, needs: str
+) -> Iterator[ConfigFault]:
     """Credentials that the protocol does not use: the user would believe the connection safe."""
-    for name in names:
-        value = getattr(kafka, name)
+    for key in keys:
+        value = getattr(section, key)
         if value is not None:
-            rule = f"has no effect with {kafka.security_protocol}: needs {needs}"
-            yield ConfigFault(f"kafka.{name}", value, rule)
+            rule = f"has no effect with {protocol}: needs {needs}"
+            yield ConfigFault(f"{name}.{key}", value, rule)
 
 
 def _registry(config: Config) -> Iterator[ConfigFault]:
@@ -195,6 +239,7 @@ def _given_keys(registry: RegistrySection) -> set[str]:
 
 
 _SASL_KEYS = ("kafka.security_protocol", *(f"kafka.{name}" for name in SASL_KEYS))
+_REDIS_KEYS = ("redis.url", *(f"redis.{name}" for name in (*SSL_KEYS, *SENTINEL_KEYS)))
 _SSL_KEYS = ("kafka.security_protocol", *(f"kafka.{name}" for name in SSL_KEYS))
 _REGISTRY_KEYS = tuple(s.key for s in SETTINGS if s.section == "registry")
 _SECRET_KEYS = tuple(f"{section}.{name}" for section, *names in SECRET_FILES for name in names)
@@ -205,6 +250,7 @@ RULES: Final[tuple[tuple[tuple[str, ...], Rule], ...]] = (
     (_SSL_KEYS, _ssl),
     (_SECRET_KEYS, _secrets),
     (("redis.url", "redis.password", "redis.password_file"), _redis_url),
+    (_REDIS_KEYS, _redis_logins),
     (("redis.url",), _redis_address),
     (("redis.url",), _redis_database),
     (_REGISTRY_KEYS, _registry),

@@ -17,6 +17,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
+import structlog
+
 from ..errors import ConfigError
 from ..files import BRIEF_S, NotRead, content, in_time
 from .connection_rules import OF_WORKERS, SECRET_FILES, TOKEN_FILES
@@ -25,10 +27,13 @@ from .rules import faults_of
 from .sections import derive, experiments, judgements, propensities, queries, sources
 from .sections.sources import ReadBytes, codec_faults, with_schemas
 from .settings import SECTIONS, SETTINGS, Config
-from .values.kinds import InvalidValue, Secret
+from .values.kinds import InvalidValue
 from .values.rules import ConfigFault
+from .values.secrets import ReadAgain, Secret
 
 __all__ = ["Config", "ConfigError", "Secret", "load", "read"]
+
+logger = structlog.get_logger(__name__)
 
 ReadSecret: TypeAlias = Callable[[str], str]
 """Returns the text of a file that contains a secret. Raises OSError or UnicodeDecodeError."""
@@ -141,8 +146,8 @@ def read(
 ) -> Config:
     """The configuration of a file and an environment, with the secrets of the files that it names.
 
-    Without a path every key has its default. `options` and `role` as for `load`. Raises ConfigError with every
-    fault, also if the file cannot be read.
+    Without a path every key has its default. `options` and `role` as for `load`. Raises ConfigError
+    with every fault, also if the file cannot be read.
     """
     where = path or "environment"
     try:
@@ -152,7 +157,7 @@ def read(
         )
     except (OSError, UnicodeDecodeError) as error:
         name = getattr(error, "filename", None) or where
-        raise ConfigError([f"{name}: cannot be read: {_reason(error)}"]) from error
+        raise ConfigError([f"{name}: {_reason(error)}"]) from error
 
 
 def _may_be_directory(path: Path) -> bool:
@@ -255,16 +260,29 @@ def _with_secrets(
         path = getattr(owner, file_name)
         if path is None or section in unused:
             continue
+        key = f"{section}.{file_name}"
         try:
-            text = read_secret(path).strip()
-        except (OSError, UnicodeDecodeError) as error:
-            rule = f"cannot be read: {_reason(error)}"
-            faults.append(ConfigFault(f"{section}.{file_name}", path, rule))
+            read_it = partial(_whole_secret, path, read_secret)
+            value = read_it()
+        except (OSError, ValueError) as error:
+            faults.append(ConfigFault(key, path, _reason(error)))
             continue
-        if not text:
-            faults.append(ConfigFault(f"{section}.{file_name}", path, "the file is empty"))
-        config = replace(config, **{section: replace(owner, **{name: Secret(text)})})
+        read_again = partial(in_time, read_it, path, BRIEF_S)
+        secret = Secret(value, again=ReadAgain(read_again, value, partial(note_renewed, key)))
+        config = replace(config, **{section: replace(owner, **{name: secret})})
     return config, faults
+
+
+def note_renewed(setting: str) -> None:
+    """Log that a login goes on with what a file has now."""
+    logger.info("a login was refused: it goes on with what its file has now", setting=setting)
+
+
+def _whole_secret(path: str, read_secret: ReadSecret) -> str:
+    text = read_secret(path).strip()
+    if not text:
+        raise ValueError("the file is empty")
+    return text
 
 
 def _token_faults(
@@ -275,11 +293,10 @@ def _token_faults(
     for section, name in (one for one in TOKEN_FILES if one[0] not in unused):
         path = getattr(getattr(config, section), name)
         try:
-            if path is not None and not read_secret(path).strip():
-                faults.append(ConfigFault(f"{section}.{name}", path, "the file is empty"))
-        except (OSError, UnicodeDecodeError) as error:
-            rule = f"cannot be read: {_reason(error)}"
-            faults.append(ConfigFault(f"{section}.{name}", path, rule))
+            if path is not None:
+                _whole_secret(path, read_secret)
+        except (OSError, ValueError) as error:
+            faults.append(ConfigFault(f"{section}.{name}", path, _reason(error)))
     return faults
 
 
@@ -325,8 +342,10 @@ def _fault_text(fault: ConfigFault, given: Mapping[str, Given]) -> str:
     return f"{fault} (from {value.origin})"
 
 
-def _reason(error: OSError | UnicodeDecodeError) -> str:
-    return error.strerror or str(error) if isinstance(error, OSError) else "is not UTF-8"
+def _reason(error: OSError | ValueError) -> str:
+    if isinstance(error, OSError):
+        return f"cannot be read: {error.strerror or error}"
+    return "cannot be read: is not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
 
 
 DIGEST_DIGITS: Final = 12

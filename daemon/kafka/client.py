@@ -7,9 +7,9 @@ Every client (consumer, producer, the ones that ask for topics) is made from the
 import asyncio
 import os
 import socket
-import ssl
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 
 import structlog
@@ -24,11 +24,12 @@ from aiokafka.errors import (
     RecordListTooLargeError,
 )
 
-from ..config import SASL_MECHANISMS, SECURITY_PROTOCOLS, Config, Secret
+from ..config import SASL_MECHANISMS, SECURITY_PROTOCOLS, Config, ReadAgain, Secret
 from ..errors import RecordRefused, StartError, Unavailable
-from ..files import client_tls
+from ..logins import Credential, Password, TlsFiles, tls_files
 from ..storage import consumer_group
 from ..worker import Retention
+from . import logins
 
 NEW_PARTITIONS_NOTICED_MS: Final = 15_000
 """How often the client asks for the partitions of its topics."""
@@ -48,17 +49,34 @@ class KafkaSettings:
     security_protocol: str = "PLAINTEXT"
     sasl_mechanism: str = "PLAIN"
     sasl_username: str | None = None
-    sasl_password: str | None = field(default=None, repr=False)
+    sasl_password: Secret | None = None
     ssl_cafile: str | None = None
     ssl_certfile: str | None = None
     ssl_keyfile: str | None = None
-    ssl_key_password: str | None = field(default=None, repr=False)
+    ssl_key_password: Secret | None = None
     ssl_check_hostname: bool = True
     isolation_level: str = "read_committed"
     session_timeout_s: float = 45.0
     fetch_max_wait_ms: int = 500
     fetch_max_bytes: int = 8 << 20
     max_partition_fetch_bytes: int = 4 << 20
+
+    @cached_property
+    def credential(self) -> Credential | None:
+        """What is shown to brokers beside the name of the user; None without a login."""
+        return None if self.sasl_password is None else Password(self.sasl_password)
+
+    @cached_property
+    def tls(self) -> ReadAgain[TlsFiles]:
+        """How connections over TLS are made. Raises StartError."""
+        return tls_files(
+            "kafka",
+            self.ssl_cafile,
+            self.ssl_certfile,
+            self.ssl_keyfile,
+            self.ssl_key_password,
+            check_hostname=self.ssl_check_hostname,
+        )
 
     @property
     def session_timeout_ms(self) -> int:
@@ -91,6 +109,7 @@ class KafkaSettings:
 def client_arguments(settings: KafkaSettings) -> dict[str, Any]:
     """Return the arguments of every aiokafka client. Raises StartError for impossible values."""
     _check(settings)
+    logins.install()
     arguments: dict[str, Any] = {
         "bootstrap_servers": settings.bootstrap_servers,
         "client_id": settings.client_id,
@@ -102,9 +121,9 @@ def client_arguments(settings: KafkaSettings) -> dict[str, Any]:
     if settings.security_protocol.startswith("SASL"):
         arguments["sasl_mechanism"] = settings.sasl_mechanism
         arguments["sasl_plain_username"] = settings.sasl_username
-        arguments["sasl_plain_password"] = settings.sasl_password
+        arguments["sasl_plain_password"] = settings.credential
     if settings.security_protocol.endswith("SSL"):
-        arguments["ssl_context"] = _ssl_context(settings)
+        arguments["ssl_context"] = settings.tls
     return arguments
 
 
@@ -154,13 +173,6 @@ def _check(settings: KafkaSettings) -> None:
         raise StartError(f"kafka.sasl_mechanism={mechanism}: {rule}")
     if settings.sasl_username is None or settings.sasl_password is None:
         raise StartError(f"kafka.security_protocol={protocol}: needs sasl_username and a password")
-
-
-def _ssl_context(settings: KafkaSettings) -> ssl.SSLContext:
-    try:
-        return client_tls(settings)
-    except OSError as error:
-        raise StartError(f"kafka.ssl_cafile, ssl_certfile, ssl_keyfile: {error}") from error
 
 
 PATIENCE_S: Final = 15.0
@@ -245,19 +257,15 @@ def kafka_settings(config: Config) -> KafkaSettings:
         security_protocol=kafka.security_protocol,
         sasl_mechanism=kafka.sasl_mechanism or "PLAIN",
         sasl_username=kafka.sasl_username,
-        sasl_password=_revealed(kafka.sasl_password),
+        sasl_password=kafka.sasl_password,
         ssl_cafile=kafka.ssl_cafile,
         ssl_certfile=kafka.ssl_certfile,
         ssl_keyfile=kafka.ssl_keyfile,
-        ssl_key_password=_revealed(kafka.ssl_key_password),
+        ssl_key_password=kafka.ssl_key_password,
         ssl_check_hostname=kafka.ssl_check_hostname,
         isolation_level=kafka.isolation_level,
         session_timeout_s=kafka.session_timeout_s,
     )
-
-
-def _revealed(secret: Secret | None) -> str | None:
-    return None if secret is None else secret.reveal()
 
 
 MAX_REQUEST_BYTES: Final = 64 << 20

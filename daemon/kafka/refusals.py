@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from aiokafka.conn import collect_hosts, create_conn
+from aiokafka.conn import collect_hosts
 from aiokafka.errors import (
     AuthenticationFailedError,
     GroupAuthorizationFailedError,
@@ -25,6 +25,7 @@ from aiokafka.protocol.metadata import MetadataRequest
 from ..errors import Unavailable
 from ..telemetry import KafkaFault, Mismatch, tls_mismatch
 from .client import KafkaSettings, client_arguments
+from .logins import NoSecret, create_conn
 
 PATIENCE_S: Final = 5.0
 _PASSED_ON: Final = (
@@ -103,6 +104,8 @@ def _of_broker(settings: KafkaSettings, broker: str, error: Exception) -> Obstac
     if isinstance(error, SaslAuthenticationFailed | AuthenticationFailedError):
         who = f"user {settings.sasl_username} (kafka.sasl_username, kafka.sasl_password)"
         return Obstacle("login", f"{broker} refuses the login of {who}: {error}")
+    if isinstance(error, NoSecret):
+        return Obstacle("login", str(error))
     if isinstance(error, UnsupportedSaslMechanismError):
         return Obstacle("login", f"{broker} has no such login (kafka.sasl_mechanism): {error}")
     if isinstance(error, IllegalSaslStateError):

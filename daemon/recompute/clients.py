@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ..backoff import pause_s
-from ..config import GLUE, Config, RegistrySection, book_of, decoder_of, login_of, urls_of
+from ..config import GLUE, Config, RegistrySection, Secret, book_of, decoder_of, login_of, urls_of
 from ..errors import RegistryUnavailable, SchemaNotThere, StartError, Unavailable
 from ..events import Decoded, Decoder, LogRecord
 from ..files import NotRead, in_time
@@ -30,10 +30,11 @@ from ..judgements import (
     unread,
 )
 from ..lane import Lane
+from ..logins import Password
 from ..mapping import TopicDecoder
 from ..queries import HASHED, hashed_keys
 from ..schemas import SchemaBook
-from ..storage import Client, close, connect
+from ..storage import Access, Client, close, connect
 from ..worker import schema_names
 
 if TYPE_CHECKING:
@@ -42,8 +43,21 @@ if TYPE_CHECKING:
 
 def client_of(config: Config) -> Client:
     """Return a client, which connects when first used. Raises ValueError."""
-    password = config.redis.password
-    return connect(config.redis.url.reveal(), None if password is None else password.reveal())
+    redis = config.redis
+    given = {
+        "ssl_ca_certs": redis.ssl_cafile,
+        "ssl_certfile": redis.ssl_certfile,
+        "ssl_keyfile": redis.ssl_keyfile,
+        "ssl_check_hostname": redis.ssl_check_hostname,
+    }
+    access = Access(
+        None if redis.password is None else Password(redis.password),
+        redis.sentinel_username,
+        redis.sentinel_password,
+        {name: value for name, value in given.items() if value is not None},
+        redis.ssl_key_password,
+    )
+    return connect(redis.url.reveal(), access)
 
 
 @asynccontextmanager
@@ -193,9 +207,9 @@ def registry_settings(section: RegistrySection) -> "RegistrySettings":
     from ..registry import RegistrySettings
 
     url = "" if section.url is None else section.url.reveal()
-    password = None if section.password is None else section.password.reveal()
-    username, password = login_of(url) or (section.username, password)
-    key_password = section.ssl_key_password
+    username, password = section.username, section.password
+    if (login := login_of(url)) is not None:
+        username, password = login[0], Secret(login[1])
     return RegistrySettings(
         urls=urls_of(url),
         username=username,
@@ -204,7 +218,7 @@ def registry_settings(section: RegistrySection) -> "RegistrySettings":
         ssl_cafile=section.ssl_cafile,
         ssl_certfile=section.ssl_certfile,
         ssl_keyfile=section.ssl_keyfile,
-        ssl_key_password=None if key_password is None else key_password.reveal(),
+        ssl_key_password=section.ssl_key_password,
         ssl_check_hostname=section.ssl_check_hostname,
     )
 

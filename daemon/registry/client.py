@@ -1,16 +1,18 @@
 """Schemas of a registry over HTTP: logins, TLS, several addresses; bounded in time and size."""
 
 import base64
-import ssl
 from collections.abc import Callable
 from functools import partial
+from http import HTTPStatus
+from pathlib import Path
 from typing import Final, Literal, Protocol, TypeAlias
 
 import aiohttp
 from yarl import URL
 
-from ..errors import RegistryUnavailable, StartError
-from ..files import BRIEF_S, FileLooks, client_tls, content
+from ..errors import RegistryUnavailable
+from ..files import BRIEF_S, FileLooks, content
+from ..logins import tls_files
 from ..schemas import GLOBAL, GLUE_VERSION, ID, PROTOBUF, SchemaId, SchemaText, UnreadableSchema
 from . import protocol
 from .protocol import (
@@ -36,7 +38,14 @@ class RegistryClient:
     def __init__(self, settings: RegistrySettings) -> None:
         """Raises StartError where the certificates cannot be used."""
         self._settings = settings
-        self._context = _ssl_context(settings)
+        self._tls = tls_files(
+            "registry",
+            settings.ssl_cafile,
+            settings.ssl_certfile,
+            settings.ssl_keyfile,
+            settings.ssl_key_password,
+            check_hostname=settings.ssl_check_hostname,
+        )
         self._looks = FileLooks("registry.bearer_token_file", BRIEF_S)
         self._session: aiohttp.ClientSession | None = None
         self._first = 0
@@ -99,14 +108,32 @@ class RegistryClient:
         return answer
 
     async def _request(self, url: str, most_bytes: int) -> RegistryAnswer | None:
-        """None for an answer that is larger."""
+        """None for an answer that is larger. What is refused is asked once more where the files of
+        the login have another one by now."""
+        password, tls = self._settings.password, self._tls.value
+        used = "" if password is None else password.reveal()
+        try:
+            answer = await self._request_once(url, most_bytes)
+        except aiohttp.ClientError:
+            if not self._tls.refused(tls):
+                raise
+        else:
+            is_refused = answer is not None and answer.status == HTTPStatus.UNAUTHORIZED
+            if not is_refused or password is None or not password.refused(used):
+                return answer
+        return await self._request_once(url, most_bytes)
+
+    async def _request_once(self, url: str, most_bytes: int) -> RegistryAnswer | None:
         if self._session is None:
-            self._session = _session(self._context)
+            self._session = _session()
         login = await self._login()
         headers = {"Authorization": login} if login else {}
         # Redirects are not followed: a login must not go where the configuration does not say.
         async with self._session.get(
-            URL(url, encoded=True), headers=headers, allow_redirects=False
+            URL(url, encoded=True),
+            headers=headers,
+            allow_redirects=False,
+            ssl=self._tls.value.context,
         ) as response:
             body = bytearray()
             async for chunk in response.content.iter_any():
@@ -132,7 +159,8 @@ class RegistryClient:
             return f"Bearer {token}"
         if settings.username is None:
             return None
-        pair = f"{settings.username}:{settings.password or ''}"
+        password = "" if settings.password is None else settings.password.reveal()
+        pair = f"{settings.username}:{password}"
         return f"Basic {base64.b64encode(pair.encode()).decode()}"
 
     async def close(self) -> None:
@@ -141,20 +169,12 @@ class RegistryClient:
             await self._session.close()
 
 
-def _session(context: ssl.SSLContext) -> aiohttp.ClientSession:
+def _session() -> aiohttp.ClientSession:
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(ssl=context),
         timeout=aiohttp.ClientTimeout(total=TIMEOUT_S),
         cookie_jar=aiohttp.DummyCookieJar(),
         headers={"Accept": "application/vnd.schemaregistry.v1+json, application/json, */*"},
     )
-
-
-def _ssl_context(settings: RegistrySettings) -> ssl.SSLContext:
-    try:
-        return client_tls(settings)
-    except OSError as error:
-        raise StartError(f"registry.ssl_cafile, ssl_certfile, ssl_keyfile: {error}") from error
 
 
 Outcome: TypeAlias = Literal["ok", "missing", "failed"]

@@ -19,12 +19,13 @@ import base64
 import binascii
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
 import msgspec
 
+from ..config import Secret
 from ..schemas import (
     AVRO,
     GLOBAL,
@@ -290,16 +291,16 @@ def _object(body: bytes) -> Mapping[str, Any] | None:
 
 @dataclass(frozen=True)
 class RegistrySettings:
-    """Where the registry is and how to talk to it. Secrets are left out of the `repr`."""
+    """Where the registry is and how to talk to it."""
 
     urls: tuple[str, ...]
     username: str | None = None
-    password: str | None = field(default=None, repr=False)
+    password: Secret | None = None
     bearer_token_file: str | None = None
     ssl_cafile: str | None = None
     ssl_certfile: str | None = None
     ssl_keyfile: str | None = None
-    ssl_key_password: str | None = field(default=None, repr=False)
+    ssl_key_password: Secret | None = None
     ssl_check_hostname: bool = True
 
 

@@ -81,7 +81,7 @@ from .queries import (
     writes_of,
 )
 from .redis import client, lane_store
-from .redis.client import IN_URL, Client, address_of, answered, close, connect, lane_keys
+from .redis.client import IN_URL, Access, Client, address_of, answered, close, connect, lane_keys
 from .redis.lane_store import (
     CLAIM,
     COMMIT,
@@ -118,6 +118,7 @@ from .row_pages import (
 from .schema import SCHEMA_VERSION, consumer_group, namespace, namespace_hash
 
 __all__ = (
+    "Access",
     "AcceptedLog",
     "AcceptedLogs",
     "address_of",

@@ -20,9 +20,10 @@ class Authority:
         files = ("-keyout", str(self.key), "-out", str(self.certificate))
         openssl("req", "-x509", "-nodes", *CURVE, "-subj", f"/CN={name}", "-days", DAYS, *files)
 
-    def server(self, name: str) -> tuple[Path, Path]:
-        """Certificate and key for 127.0.0.1."""
-        return self._signed(name, "subjectAltName=IP:127.0.0.1\nextendedKeyUsage=serverAuth\n")
+    def server(self, name: str, *, also_client: bool = False) -> tuple[Path, Path]:
+        """Certificate and key for 127.0.0.1; `also_client`: of a server that calls others."""
+        usage = "serverAuth,clientAuth" if also_client else "serverAuth"
+        return self._signed(name, f"subjectAltName=IP:127.0.0.1\nextendedKeyUsage={usage}\n")
 
     def client(self, name: str) -> tuple[Path, Path]:
         """Certificate and key of a client."""

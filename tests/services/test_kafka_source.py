@@ -16,7 +16,7 @@ from aiokafka.consumer import fetcher
 from aiokafka.protocol.group import LeaveGroupRequest
 from structlog.testing import capture_logs
 
-from relevanced.daemon.config import Ago, LogEnd, Start
+from relevanced.daemon.config import Ago, LogEnd, Secret, Start
 from relevanced.daemon.errors import RecordRefused, StartError, Unavailable
 from relevanced.daemon.kafka import (
     KafkaProducer,
@@ -722,7 +722,7 @@ async def test_login_and_its_refusal(own_kafka: OwnKafka) -> None:
         session_timeout_s=6.0,
         security_protocol="SASL_PLAINTEXT",
         sasl_username="daemon",
-        sasl_password="open",
+        sasl_password=Secret("open"),
     )
     producer, reader = KafkaProducer(accepted), KafkaSource(accepted)
     await producer.start()
@@ -734,7 +734,9 @@ async def test_login_and_its_refusal(own_kafka: OwnKafka) -> None:
     assert await read(reader, 1) == [b"one"]
     await reader.stop()
     with pytest.raises(TimeoutError):
-        await asyncio.wait_for(KafkaSource(replace(accepted, sasl_password="wrong")).start(), 2)
+        await asyncio.wait_for(
+            KafkaSource(replace(accepted, sasl_password=Secret("wrong"))).start(), 2
+        )
 
 
 async def test_credentials_reach_the_client(kafka: Broker) -> None:
@@ -743,7 +745,7 @@ async def test_credentials_reach_the_client(kafka: Broker) -> None:
         security_protocol="SASL_SSL",
         sasl_mechanism="SCRAM-SHA-512",
         sasl_username="daemon",
-        sasl_password="open",
+        sasl_password=Secret("open"),
         ssl_check_hostname=False,
         isolation_level="read_uncommitted",
     )
@@ -751,9 +753,10 @@ async def test_credentials_reach_the_client(kafka: Broker) -> None:
     client = consumer._client
     await consumer.stop()
     assert (client._sasl_mechanism, client._security_protocol) == ("SCRAM-SHA-512", "SASL_SSL")
-    assert (client._sasl_plain_username, client._sasl_plain_password) == ("daemon", "open")
-    assert client._ssl_context.verify_mode == ssl.CERT_REQUIRED
-    assert not client._ssl_context.check_hostname
+    assert client._sasl_plain_username == "daemon"
+    assert await client._sasl_plain_password.secret() == "open"
+    context = client._ssl_context.value.context
+    assert context.verify_mode == ssl.CERT_REQUIRED and not context.check_hostname
     assert consumer._isolation_level == "read_uncommitted"
     assert "open" not in repr(values)
 

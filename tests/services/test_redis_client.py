@@ -9,9 +9,12 @@ from redis.asyncio import Redis
 from redis.asyncio.cluster import RedisCluster
 from redis.asyncio.sentinel import SentinelConnectionPool
 
+from relevanced.daemon.config import Secret
 from relevanced.daemon.errors import Unavailable
+from relevanced.daemon.logins import Password
 from relevanced.daemon.storage import (
     IN_URL,
+    Access,
     Client,
     LaneStore,
     Namespace,
@@ -41,22 +44,31 @@ from tests.services.redis_server import RedisServer
     ],
 )
 async def test_url_is_read(url: str, expected: dict[str, object]) -> None:
-    client = connect(url)
-    options = client.get_connection_kwargs()
+    options = await options_of(connect(url))
     assert {name: options.get(name) for name in expected} == expected
     assert ("password" in expected) == bool(options.get("password"))
 
 
-def test_password_beside_the_url_is_used() -> None:
+async def options_of(client: Client) -> dict[str, Any]:
+    """What its connections are made with, the login as the server gets it."""
+    options: dict[str, Any] = dict(client.get_connection_kwargs())
+    if (provider := options.get("credential_provider")) is not None:
+        *user, options["password"] = await provider.get_credentials_async()
+        options |= {"username": user[0]} if user else {}
+    return options
+
+
+async def test_password_beside_the_url_is_used() -> None:
+    access = Access(Password(Secret("p")))
     for url in ("redis://h", "redis+cluster://h", "redis+sentinel://h/main"):
-        assert connect(url, "p").get_connection_kwargs()["password"] == "p"
+        assert (await options_of(connect(url, access)))["password"] == "p"
 
 
 async def test_sentinels_are_those_of_the_url() -> None:
     client = connect("redis+sentinel://u:p@a:1,b,[::1]:3,[::2]/main")
     pool = sentinel_pool(client)
     assert pool.service_name == "main"
-    options = [s.get_connection_kwargs() for s in pool.sentinel_manager.sentinels]
+    options = [await options_of(s) for s in pool.sentinel_manager.sentinels]
     addresses = [(option["host"], option["port"]) for option in options]
     assert addresses == [("a", 1), ("b", 26379), ("::1", 3), ("::2", 26379)]
     assert not [option for option in options if option.get("password")]

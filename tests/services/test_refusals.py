@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from relevanced.daemon.config import Secret
 from relevanced.daemon.errors import Unavailable
 from relevanced.daemon.kafka import KafkaSettings, KafkaSource
 from relevanced.daemon.storage import answered, close, connect
@@ -58,16 +59,16 @@ def kafka_case(broker: KafkaServer, authority: Authority, name: str) -> KafkaSet
     user: dict[str, Any] = {"security_protocol": "SASL_PLAINTEXT", "sasl_username": "daemon"}
     over_tls: dict[str, Any] = {"security_protocol": "SSL", "ssl_cafile": ca}
     cases: dict[str, tuple[str, dict[str, Any]]] = {
-        "wrong password": (login, {**user, "sasl_password": "wrong"}),
+        "wrong password": (login, {**user, "sasl_password": Secret("wrong")}),
         "user gone": (
             login,
-            {**user, "sasl_mechanism": "SCRAM-SHA-512", "sasl_password": "right"},
+            {**user, "sasl_mechanism": "SCRAM-SHA-512", "sasl_password": Secret("right")},
         ),
         "other mechanism": (
             login,
-            {**user, "sasl_mechanism": "SCRAM-SHA-256", "sasl_password": "right"},
+            {**user, "sasl_mechanism": "SCRAM-SHA-256", "sasl_password": Secret("right")},
         ),
-        "login where none is": (plain, {**user, "sasl_password": "right"}),
+        "login where none is": (plain, {**user, "sasl_password": Secret("right")}),
         "no login": (login, {}),
         "TLS to a plain port": (plain, over_tls),
         "plain to a TLS port": (tls, {}),
@@ -138,7 +139,7 @@ REDIS = {
     "read-only": ("read-only", "takes no writes: see whether redis.url names the master"),
     "no permission": ("permission", "may not do this: see its ACL"),
     "TLS to a plain port": ("tls", "does not speak TLS there: see rediss:// in redis.url"),
-    "no such CA": ("tls", "see the files that redis.url names: ssl_ca_certs"),
+    "no such CA": ("tls", "see redis.ssl_cafile, redis.ssl_certfile and redis.ssl_keyfile"),
     "nobody there": ("connection", "ConnectionError"),
 }
 
@@ -203,7 +204,7 @@ async def test_certificates_that_are_refused_are_told_apart(
 ) -> None:
     ca = authority.certificate
     of_urls = {
-        f"rediss://127.0.0.1:{tls_port}": "unknown authority .*: see ssl_ca_certs in redis.url",
+        f"rediss://127.0.0.1:{tls_port}": "unknown authority .*: see redis.ssl_cafile",
         f"rediss://localhost:{tls_port}?ssl_ca_certs={ca}&ssl_check_hostname=true": "another name",
         f"redis://127.0.0.1:{tls_port}": "may want TLS: redis.url with rediss://",
     }

@@ -7,7 +7,6 @@ from typing import Final
 from ...queries import HASHED, OFF, TEXTS, USER_ID, QueryPlan
 from ..values.kinds import (
     LAYOUT,
-    Secret,
     choice,
     integer,
     optional,
@@ -16,6 +15,7 @@ from ..values.kinds import (
     text as any_text,
 )
 from ..values.rules import ConfigFault
+from ..values.secrets import Secret
 
 SECTION: Final = "queries"
 SHORTEST_KEY: Final = 16

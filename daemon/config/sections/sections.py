@@ -11,7 +11,6 @@ from ...events import LISTS, LOGGED
 from ..values.kinds import (
     JOIN,
     LAYOUT,
-    Secret,
     choice,
     duration,
     flag,
@@ -27,6 +26,7 @@ from ..values.kinds import (
     text,
 )
 from ..values.rules import Start, log_start, masked_urls, urls_pattern
+from ..values.secrets import Secret
 
 SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 SASL_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -41,6 +41,11 @@ _LISTEN = text(
     r"(\[[0-9A-Fa-f:.]+\]|[^\s:,/\[\]]*):\d{1,5}",
     'must be host:port or :port, such as "0.0.0.0:9465"',
 )
+_CAFILE: Final = "Trusted certificates (PEM). Default: those of the system."
+_CERTFILE: Final = "Certificate of this client (PEM)."
+_KEYFILE: Final = "Private key of this client (PEM)."
+_KEY_PASSWORD: Final = "Password of the private key."
+_KEY_PASSWORD_FILE: Final = "File with the password of the private key."
 _NAME = text(r"[A-Za-z0-9_.-]+", "must be letters, digits, . _ -")
 
 
@@ -80,17 +85,11 @@ class KafkaSection:
     sasl_username: str | None = setting(None, optional(text()), "User name for SASL.")
     sasl_password: Secret | None = setting(None, optional(secret()), "Password for SASL.")
     sasl_password_file: str | None = setting(None, _PATH, "File with the password for SASL.")
-    ssl_cafile: str | None = setting(
-        None, _PATH, "Trusted certificates (PEM). Default: those of the system."
-    )
-    ssl_certfile: str | None = setting(None, _PATH, "Certificate of this client (PEM).")
-    ssl_keyfile: str | None = setting(None, _PATH, "Private key of this client (PEM).")
-    ssl_key_password: Secret | None = setting(
-        None, optional(secret()), "Password of the private key."
-    )
-    ssl_key_password_file: str | None = setting(
-        None, _PATH, "File with the password of the private key."
-    )
+    ssl_cafile: str | None = setting(None, _PATH, _CAFILE)
+    ssl_certfile: str | None = setting(None, _PATH, _CERTFILE)
+    ssl_keyfile: str | None = setting(None, _PATH, _KEYFILE)
+    ssl_key_password: Secret | None = setting(None, optional(secret()), _KEY_PASSWORD)
+    ssl_key_password_file: str | None = setting(None, _PATH, _KEY_PASSWORD_FILE)
     ssl_check_hostname: bool = setting(
         True, flag(), "Whether the certificate of a broker must name its host."
     )
@@ -119,16 +118,31 @@ class RedisSection:
         "redis://localhost:6379/0",
         secret(
             masked_url,
-            r"(rediss?|rediss?\+cluster|redis\+sentinel)://.+",
-            "must start with redis://, rediss://, redis+cluster://, rediss+cluster:// or"
-            " redis+sentinel://",
+            r"rediss?(\+cluster|\+sentinel)?://.+",
+            "must start with redis://, redis+cluster:// or redis+sentinel://; rediss is for TLS",
         ),
-        "redis://, rediss:// (TLS), redis+cluster://, rediss+cluster:// or redis+sentinel://.",
+        "redis://USER@HOST:PORT/DB, redis+cluster://… or redis+sentinel://HOST,HOST/NAME; with TLS,"
+        " to Sentinels too, rediss…",
     )
     password: Secret | None = setting(
         None, optional(secret()), "Password, if the URL contains none."
     )
     password_file: str | None = setting(None, _PATH, "File with the password.")
+    sentinel_username: str | None = setting(None, optional(text()), "User name for the Sentinels.")
+    sentinel_password: Secret | None = setting(
+        None, optional(secret()), "Password for the Sentinels."
+    )
+    sentinel_password_file: str | None = setting(
+        None, _PATH, "File with the password for the Sentinels."
+    )
+    ssl_cafile: str | None = setting(None, _PATH, _CAFILE)
+    ssl_certfile: str | None = setting(None, _PATH, _CERTFILE)
+    ssl_keyfile: str | None = setting(None, _PATH, _KEYFILE)
+    ssl_key_password: Secret | None = setting(None, optional(secret()), _KEY_PASSWORD)
+    ssl_key_password_file: str | None = setting(None, _PATH, _KEY_PASSWORD_FILE)
+    ssl_check_hostname: bool = setting(
+        True, flag(), "Whether the certificate of a server must name its host."
+    )
     namespace: str = setting(
         "relevanced",
         _NAME,
@@ -201,17 +215,11 @@ class RegistrySection:
     bearer_token_file: str | None = setting(
         None, _PATH, "File with a bearer token, read again for each request."
     )
-    ssl_cafile: str | None = setting(
-        None, _PATH, "Trusted certificates (PEM). Default: those of the system."
-    )
-    ssl_certfile: str | None = setting(None, _PATH, "Certificate of this client (PEM).")
-    ssl_keyfile: str | None = setting(None, _PATH, "Private key of this client (PEM).")
-    ssl_key_password: Secret | None = setting(
-        None, optional(secret()), "Password of the private key."
-    )
-    ssl_key_password_file: str | None = setting(
-        None, _PATH, "File with the password of the private key."
-    )
+    ssl_cafile: str | None = setting(None, _PATH, _CAFILE)
+    ssl_certfile: str | None = setting(None, _PATH, _CERTFILE)
+    ssl_keyfile: str | None = setting(None, _PATH, _KEYFILE)
+    ssl_key_password: Secret | None = setting(None, optional(secret()), _KEY_PASSWORD)
+    ssl_key_password_file: str | None = setting(None, _PATH, _KEY_PASSWORD_FILE)
     ssl_check_hostname: bool = setting(
         True, flag(), "Whether the certificate of the registry must name its host."
     )

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Generic, Literal, TypeAlias, TypeVar
 
-MASK: Final = "***"
+from .secrets import MASK, Secret
+
 _PASSWORD: Final = re.compile(r":(?!//).*@", re.DOTALL)
 _TOKEN: Final = re.compile(r"(?<=://)[^:]*@")
 
@@ -82,29 +83,6 @@ class InvalidValue(ValueError):
     def __init__(self, *faults: tuple[object, str]) -> None:
         super().__init__("; ".join(f"{shown(value)}: {rule}" for value, rule in faults))
         self.faults = faults
-
-
-class Secret:
-    """A text whose `repr` is a mask. Only `reveal()` returns the value."""
-
-    __slots__ = ("_mask", "_value")
-
-    def __init__(self, value: str, mask: str = MASK) -> None:
-        self._value = value
-        self._mask = mask
-
-    def reveal(self) -> str:
-        """The value, for the client library that needs it only."""
-        return self._value
-
-    def __repr__(self) -> str:
-        return self._mask
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Secret) and other._value == self._value
-
-    def __hash__(self) -> int:
-        return hash(self._value)
 
 
 @dataclass(frozen=True)

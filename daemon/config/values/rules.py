@@ -11,7 +11,6 @@ from typing import Any, Final, TypeAlias
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from .kinds import (
-    MASK,
     InvalidValue,
     Kind,
     duration,
@@ -25,6 +24,7 @@ from .kinds import (
     shown,
     text,
 )
+from .secrets import MASK
 
 
 @dataclass(frozen=True)

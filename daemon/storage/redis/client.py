@@ -8,18 +8,18 @@ The keys of all lanes of a namespace, found by a scan of all keys of the servers
 import re
 import socket
 from collections.abc import Awaitable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, TypeAlias, TypeVar
-from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from redis.asyncio import Redis
 from redis.asyncio.cluster import RedisCluster
 from redis.asyncio.connection import SSLConnection, parse_url
 from redis.asyncio.retry import Retry
-from redis.asyncio.sentinel import Sentinel, SentinelConnectionPool
+from redis.asyncio.sentinel import MasterNotFoundError, Sentinel, SentinelConnectionPool
 from redis.backoff import NoBackoff
 from redis.exceptions import (
-    AuthenticationError,
     ConnectionError as RedisConnectionError,
     NoPermissionError,
     OutOfMemoryError,
@@ -29,10 +29,12 @@ from redis.exceptions import (
     TimeoutError as RedisTimeoutError,
 )
 
-from ...config import PLAIN_OPTIONS, SECRET_OPTIONS, split_address
+from ...config import PLAIN_OPTIONS, SECRET_OPTIONS, Secret, split_address
 from ...errors import Trouble, Unavailable
 from ...files import BRIEF_S, check, in_time
+from ...logins import Credential, Password
 from ...telemetry import Mismatch, causes, tls_mismatch
+from .logins import UNAUTHENTICATED, Login, is_refused_login, let_renew, logins_of, renewing
 
 Client: TypeAlias = "Redis | RedisCluster"
 T = TypeVar("T")
@@ -42,29 +44,52 @@ TIMEOUT_S: Final = 5.0
 CONNECTIONS: Final = 10_000
 """More than a process ever owns lanes: the pool raises an error, instead of waiting, when it has
 none left."""
-SCHEMES: Final = ("redis", "rediss", "redis+cluster", "rediss+cluster", "redis+sentinel")
+SCHEMES: Final = tuple(
+    f"{tls}{kind}" for kind in ("", "+cluster", "+sentinel") for tls in ("redis", "rediss")
+)
 IN_URL: Final = (*PLAIN_OPTIONS, *SECRET_OPTIONS)
 _REFUSED: Final = (RedisError, RedisClusterException, OSError)
 _TORN: Final = (AttributeError, RuntimeError)
 """Raised by calls on a cluster while the client reads a new layout: it closes connections on which
 other calls are under way, and their stream is gone."""
-_UNAUTHENTICATED: Final = "Protocol error: unauthenticated"
-"""The error of a server that requires a password, for a long request."""
-_CLOSED: Final = "Connection closed by server"
+_CLOSED: Final = ("Connection closed by server", "Connection reset by peer")
 _SLOW: Final = "Timeout connecting"
 """Also where a server without TLS waits for the rest of what a TLS handshake looks like to it."""
-_FILES: Final = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
+_FILES: Final = {
+    "ssl_ca_certs": "redis.ssl_cafile",
+    "ssl_certfile": "redis.ssl_certfile",
+    "ssl_keyfile": "redis.ssl_keyfile",
+}
+"""Option of the client library → setting."""
 _SENTINEL_PORT: Final = 26379
+_NOT_OF_CLUSTERS: Final = ("ssl_password", "ssl_ca_path")
+"""Options that connections of a cluster know, and the cluster's client does not."""
 
 
-def connect(url: str, password: str | None = None) -> Client:
+@dataclass(frozen=True)
+class Access:
+    """What is not in the URL of how this process proves who it is."""
+
+    credential: Credential | None = None
+    """The password, or a token; the user is in the URL."""
+    sentinel_username: str | None = None
+    sentinel_password: Secret | None = None
+    tls: Mapping[str, Any] = field(default_factory=dict)
+    """Options of the client library."""
+    key_password: Secret | None = None
+
+
+NO_ACCESS: Final = Access()
+
+
+def connect(url: str, access: Access = NO_ACCESS) -> Client:
     """Return a client for the URL, which connects when first used. Raises ValueError.
 
     `redis+sentinel://host:port,host:port/service?db=0` asks Sentinels for the master. The retries
     of redis-py, ten by default, are off: it would send a command again after a lost reply (one INCR
     then counted twice), and only the caller knows whether that is safe.
     """
-    parts, hosts = split_address(url)
+    parts, netloc = split_address(url)
     if parts.scheme not in SCHEMES:
         raise ValueError(
             f"redis.url={parts.scheme}://…: the scheme must be one of {', '.join(SCHEMES)}"
@@ -73,7 +98,10 @@ def connect(url: str, password: str | None = None) -> Client:
         if name not in IN_URL:
             raise ValueError(f"redis.url=…?{name}=…: must be one of {', '.join(IN_URL)}")
         if name in _FILES:
-            _check_file(name, value)
+            _check_file(f"redis.url=…?{name}", value)
+    for name in _FILES.keys() & access.tls.keys():
+        _check_file(_FILES[name], access.tls[name])
+    scheme, _, kind = parts.scheme.partition("+")
     # RESP3 sends the password in HELLO. Servers that do not know that command repeat it, password
     # included, in their error.
     options: dict[str, Any] = {
@@ -83,25 +111,37 @@ def connect(url: str, password: str | None = None) -> Client:
         "max_connections": CONNECTIONS,
         "retry": Retry(NoBackoff(), 0),
     }
-    if password is not None:
-        options["password"] = password
-    if parts.scheme == "redis+sentinel":
-        return _by_sentinel(parts, hosts, options)
-    plain = url.replace("+cluster", "", 1)
-    if parts.scheme.endswith("+cluster"):
-        # Otherwise each MOVED makes the client read the whole layout and close connections in use.
-        return RedisCluster.from_url(plain, reinitialize_steps=0, **options)
-    return Redis.from_url(plain, **options)
+    credentials, at, hosts = netloc.rpartition("@")
+    # One host stands for all: the client library reads one only, and of Sentinels none.
+    host = "sentinels" if kind == "sentinel" else hosts
+    path = "/" if kind == "sentinel" else parts.path
+    own = parse_url(f"{scheme}://{credentials}{at}{host}{path}?{parts.query}")
+    own.pop("connection_class", None)
+    username, password = own.pop("username", None), own.pop("password", None)
+    tls = {name: value for name, value in own.items() if name.startswith("ssl_")}
+    if scheme == "rediss":
+        tls = {"ssl": True, **access.tls, **tls}
+        if access.key_password is not None:
+            tls["ssl_password"] = access.key_password.reveal()
+    credential = access.credential or (None if password is None else Password(Secret(password)))
+    login = Login(username, credential, tls, access.key_password)
+    options = {**options, **own, **tls, **login.options}
+    if kind == "sentinel":
+        service = unquote(parts.path.strip("/")) or "mymaster"
+        return _by_sentinel(service, hosts.split(","), login, tls, options, access)
+    if kind == "cluster":
+        return _cluster(options, login)
+    client = Redis(**options)
+    let_renew(client.connection_pool, login)
+    return client
 
 
-def _check_file(option: str, path: str) -> None:
+def _check_file(setting: str, path: str) -> None:
     """Raises ValueError for a file that the library would wait for, or read for ever."""
     try:
         in_time(partial(check, path), path, BRIEF_S)
     except OSError as error:
-        raise ValueError(
-            f"redis.url=…?{option}={path}: cannot be read: {error.strerror}"
-        ) from error
+        raise ValueError(f"{setting}={path}: cannot be read: {error.strerror}") from error
 
 
 def address_of(url: str) -> str:
@@ -120,15 +160,44 @@ def _is_this_machine(hosts: Sequence[str]) -> bool:
     return any(name in ("localhost", "::1") or name.startswith("127.") for name in names)
 
 
-def _by_sentinel(parts: SplitResult, netloc: str, options: dict[str, Any]) -> Redis:
-    credentials, at, hosts = netloc.rpartition("@")
-    sentinels = [_host_and_port(host) for host in hosts.split(",")]
-    service = unquote(parts.path.strip("/")) or "mymaster"
-    own = parse_url(f"redis://{credentials}{at}{quote(service, safe='')}/?{parts.query}")
-    asking = {name: value for name, value in options.items() if name != "password"}
-    manager = Sentinel(sentinels, sentinel_kwargs=asking)  # type: ignore[no-untyped-call]  # theirs
-    given = {name: value for name, value in own.items() if name != "host"}
-    master: Redis = manager.master_for(service, **{"db": 0, **options, **given})
+def _cluster(options: Mapping[str, Any], login: Login) -> RedisCluster:
+    later = {name: options[name] for name in _NOT_OF_CLUSTERS if name in options}
+    given = {name: value for name, value in options.items() if name not in later}
+    # Otherwise each MOVED makes the client read the whole layout and close connections in use.
+    cluster = RedisCluster(reinitialize_steps=0, **given)
+    made_by = renewing(cluster.connection_kwargs["connection_class"], login)
+    cluster.connection_kwargs.update(later, connection_class=made_by)
+    for node in cluster.nodes_manager.startup_nodes.values():
+        node.connection_class = made_by
+        node.connection_kwargs.update(later)
+    return cluster
+
+
+def _by_sentinel(
+    service: str,
+    hosts: Sequence[str],
+    login: Login,
+    tls: Mapping[str, Any],
+    options: Mapping[str, Any],
+    access: Access,
+) -> Redis:
+    password = access.sentinel_password
+    asking = Login(
+        access.sentinel_username,
+        None if password is None else Password(password),
+        dict(tls),
+        access.key_password,
+    )
+    unsaid = ("host", "port", "db", "credential_provider", "client_name")
+    given = {name: value for name, value in options.items() if name not in unsaid}
+    manager = Sentinel(  # type: ignore[no-untyped-call]  # theirs
+        [_host_and_port(host) for host in hosts], sentinel_kwargs={**given, **asking.options}
+    )
+    for sentinel in manager.sentinels:
+        let_renew(sentinel.connection_pool, asking)
+    own = {name: value for name, value in options.items() if name not in ("host", "port")}
+    master: Redis = manager.master_for(service, **{"db": 0, **own})
+    let_renew(master.connection_pool, login)
     return master
 
 
@@ -161,17 +230,38 @@ async def answered(client: Client, call: Awaitable[T]) -> T:
 
 
 def _unavailable(error: Exception, client: Client) -> Unavailable:
-    trouble, words = _trouble(error, is_tls=_speaks_tls(client))
-    text = f"Redis: {type(error).__name__}: {_without_secrets(error, client)}"
-    found = Unavailable(f"{text} ({words})" if words else text)
+    is_tls = _speaks_tls(client)
+    text = f"{type(error).__name__}: {_without_secrets(error, client)}"
+    if isinstance(error, MasterNotFoundError):
+        text, trouble, words = _of_sentinels(text, logins_of(client)[0].failure, is_tls=is_tls)
+    else:
+        trouble, words = _trouble(error, is_tls=is_tls)
+    found = Unavailable(f"Redis: {text} ({words})" if words else f"Redis: {text}")
     found.trouble = trouble
     return found
 
 
+def _of_sentinels(
+    text: str, failure: Exception | None, *, is_tls: bool
+) -> tuple[str, Trouble, str]:
+    """(text, what is wrong, in words) where none of them names a master. The client keeps of their
+    errors what their connections are made with."""
+    text, _, errors = text.partition(" : ")
+    if failure is not None:
+        text = f"no Sentinel answers: {type(failure).__name__}: {failure}"
+    if "AuthenticationError" in errors:
+        settings = "redis.sentinel_username and redis.sentinel_password"
+        return text, "login", f"the Sentinels refuse the login: see {settings}"
+    if failure is not None:
+        return text, *_trouble(failure, is_tls=is_tls)
+    asked = "the hosts in redis.url" if errors else "what follows / in redis.url"
+    return text, "connection", f"no Sentinel knows a master of that name: see {asked}"
+
+
 _TLS_SETTINGS: Final[Mapping[Mismatch, str]] = {
-    "authority": "ssl_ca_certs in redis.url",
-    "name": "the host in redis.url, or its ssl_check_hostname",
-    "client": "ssl_certfile and ssl_keyfile in redis.url",
+    "authority": "redis.ssl_cafile",
+    "name": "the host in redis.url, or redis.ssl_check_hostname",
+    "client": "redis.ssl_certfile and redis.ssl_keyfile",
     "protocol": "redis.url: rediss:// is for TLS, redis:// for none",
     "certificate": "the server",
 }
@@ -185,24 +275,30 @@ def _speaks_tls(client: Client) -> bool:
     return isinstance(made_by, type) and issubclass(made_by, SSLConnection)
 
 
+_SAID_BY_KIND: Final[Mapping[type[Exception], tuple[Trouble, str]]] = {
+    NoPermissionError: ("permission", "the user in redis.url may not do this: see its ACL"),
+    OutOfMemoryError: ("full", "Redis is full: see its maxmemory"),
+    ReadOnlyError: ("read-only", "Redis takes no writes: see whether redis.url names the master"),
+}
+
+
 def _trouble(error: Exception, *, is_tls: bool) -> tuple[Trouble, str]:
     """(what is wrong, in words that name the setting); "" where the error says it itself."""
     if (mismatch := tls_mismatch(error)) is not None:
         return "tls", f"{mismatch[1]}: see {_TLS_SETTINGS[mismatch[0]]}"
     text = str(error)
-    if isinstance(error, AuthenticationError) or _UNAUTHENTICATED in text or "NOAUTH" in text:
+    if is_refused_login(error):
         return "login", "Redis refuses the login: see redis.password, and the user in redis.url"
-    if isinstance(error, NoPermissionError):
-        return "permission", "the user in redis.url may not do this: see its ACL"
-    if isinstance(error, OutOfMemoryError):
-        return "full", "Redis is full: see its maxmemory"
-    if isinstance(error, ReadOnlyError):
-        return "read-only", "Redis takes no writes: see whether redis.url names the master"
+    if isinstance(error, NoPermissionError) and "sentinel" in text:
+        return "permission", "redis.sentinel_username may not do this: see the Sentinels' ACL"
+    for kind, (trouble, words) in _SAID_BY_KIND.items():
+        if isinstance(error, kind):
+            return trouble, words
     if any(isinstance(cause, FileNotFoundError | PermissionError) for cause in causes(error)):
-        return "tls", "see the files that redis.url names: ssl_ca_certs, ssl_certfile, ssl_keyfile"
+        return "tls", "see redis.ssl_cafile, redis.ssl_certfile and redis.ssl_keyfile"
     if is_tls and _SLOW in text:
         return "tls", "or the server does not speak TLS there: see rediss:// in redis.url"
-    if _CLOSED in text:
+    if not is_tls and any(words in text for words in _CLOSED):
         return "connection", "where it does so at once, it may want TLS: redis.url with rediss://"
     is_connection = isinstance(error, RedisConnectionError | RedisTimeoutError | OSError)
     return "connection" if is_connection else "other", ""
@@ -210,10 +306,11 @@ def _trouble(error: Exception, *, is_tls: bool) -> tuple[Trouble, str]:
 
 def _without_secrets(error: Exception, client: Client) -> str:
     text = str(error)
-    if _UNAUTHENTICATED in text:
+    if UNAUTHENTICATED in text:
         text = f"Authentication required ({text})"
-    secret = client.get_connection_kwargs().get("password")
-    return text.replace(str(secret), "***") if secret else text
+    for secret in {secret for login in logins_of(client) for secret in login.secrets}:
+        text = text.replace(secret, "***")
+    return text
 
 
 KEYS_AT_ONCE: Final = 500

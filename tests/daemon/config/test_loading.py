@@ -14,6 +14,7 @@ from relevanced.daemon.config import (
     Config,
     ConfigError,
     LogEnd,
+    Secret,
     describe,
     duration_ms,
     duration_text,
@@ -105,6 +106,7 @@ OTHER_VALUES: Final = {
     "log.record_values": True,
 }
 """Another value for every key that can be changed alone."""
+SENTINEL: Final = 'url = "redis+sentinel://h/main"\n'
 CREDENTIALS: Final = {
     "kafka.security_protocol",
     "kafka.sasl_mechanism",
@@ -118,8 +120,13 @@ CREDENTIALS: Final = {
     "kafka.ssl_key_password_file",
     *(f"registry.{name}" for name in ("kind", "region", "username", "password", "password_file")),
     *("registry.bearer_token_file", "registry.ssl_check_hostname"),
-    *(f"registry.ssl_{name}" for name in ("cafile", "certfile", "keyfile", "key_password")),
-    "registry.ssl_key_password_file",
+    *(
+        f"{section}.ssl_{name}"
+        for section in ("registry", "redis")
+        for name in ("cafile", "certfile", "keyfile", "key_password", "key_password_file")
+    ),
+    "redis.ssl_check_hostname",
+    *(f"redis.sentinel_{name}" for name in ("username", "password", "password_file")),
     "queries.key",
     "queries.key_file",
 }
@@ -350,6 +357,14 @@ def test_all_faults_are_reported_at_once() -> None:
         ('[kafka]\nstart = "soon"', 'must be "earliest", "latest" or a duration'),
         ('[kafka]\nsasl_username = "u"', "has no effect with PLAINTEXT"),
         ('[kafka]\nssl_cafile = "ca.pem"', "has no effect with PLAINTEXT"),
+        ('[redis]\nssl_cafile = "ca.pem"', "has no effect with redis://: needs rediss:// in redis"),
+        ('[redis]\nsentinel_username = "u"', "has no effect with redis://: needs redis+sentinel"),
+        (f'[redis]\n{SENTINEL}sentinel_username = "u"', "needs sentinel_password too"),
+        ('[redis]\nurl = "rediss://h"\nssl_keyfile = "k"', "ssl_keyfile=k: needs ssl_certfile too"),
+        (
+            '[redis]\nurl = "rediss://h?ssl_ca_certs=ca.pem"\nssl_cafile = "ca.pem"',
+            "redis.ssl_cafile=ca.pem: redis.url contains ssl_ca_certs too: remove one of them",
+        ),
         ('[kafka]\nsecurity_protocol = "SASL_SSL"', "kafka.sasl_mechanism: must be set"),
         (f'[kafka]\n{SASL}sasl_password = ""', "kafka.sasl_password=***: must be a non-empty"),
         ('[kafka]\nsecurity_protocol = "ssl"\nssl_keyfile = "k"', "needs ssl_certfile"),
@@ -425,7 +440,7 @@ def test_secrets_show_nowhere() -> None:
     text = f'[kafka]\n{SASL}sasl_password = "{PASSWORD}"\n[redis]\nurl = "rediss://u:{PASSWORD}@h"'
     config = of(text)
     settings = kafka_settings(config)
-    assert settings.sasl_password == PASSWORD
+    assert settings.sasl_password == Secret(PASSWORD)
     for text in (repr(config), describe(config), str(config.redis.url), repr(settings)):
         assert PASSWORD not in text
     assert 'url = "rediss://u:***@h"' in describe(config)

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import os
 import ssl
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -12,7 +13,9 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from relevanced.daemon.config import Secret, load, read_file
 from relevanced.daemon.errors import RegistryUnavailable, StartError
+from relevanced.daemon.recompute.clients import registry_settings
 from relevanced.daemon.registry import (
     ConfluentRegistry,
     MissingSchema,
@@ -234,7 +237,7 @@ async def test_an_answer_that_is_none_is_an_outage(
 ) -> None:
     server.add(LONG)
     server.faults.status, server.faults.body, server.faults.kind = status, body, "text/html"
-    async with asking(server.url, username="u", password="planted-secret") as asked:
+    async with asking(server.url, username="u", password=Secret("planted-secret")) as asked:
         with pytest.raises(RegistryUnavailable) as raised:
             await asked.registry.schema(number(1))
         shown = f"{raised.value} {raised.value.reason}"
@@ -386,7 +389,7 @@ async def test_what_a_registry_lists_says_which_ids_it_cannot_have(server: Memor
 async def test_a_login_is_sent_as_it_is_given(server: MemoryRegistry) -> None:
     server.add(LONG)
     server.faults.login = BASIC
-    async with asking(server.url, username="u", password="p🔑") as asked:
+    async with asking(server.url, username="u", password=Secret("p🔑")) as asked:
         assert await asked.registry.schema(number(1)) == SchemaText(AVRO, LONG)
 
 
@@ -409,6 +412,35 @@ async def test_a_token_is_read_again_for_each_question(
     assert server.authorizations == ["Bearer one", "Bearer two"]
 
 
+async def test_a_certificate_and_a_password_that_are_refused_are_read_again(tmp_path: Path) -> None:
+    old, new = Authority(tmp_path / "files"), Authority(tmp_path / "files", "new")
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=new.certificate)
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.load_cert_chain(*old.server("server"))
+    certificate, key = old.client("client")
+    password = tmp_path / "password"
+    password.write_text("one")
+    server = MemoryRegistry()
+    server.add(LONG)
+    server.faults.login = f"Basic {base64.b64encode(b'u:two').decode()}"
+    async with serving(server, context):
+        toml = (
+            f'[registry]\nurl = "{server.url}"\nusername = "u"\npassword_file = "{password}"\n'
+            f'ssl_cafile = "{old.certificate}"\nssl_certfile = "{certificate}"\n'
+            f'ssl_keyfile = "{key}"\n'
+        )
+        asked = Asking(registry_settings(load(toml, {}, "test", read_file).registry))
+        with pytest.raises(RegistryUnavailable, match="does not answer"):
+            await asked.registry.schema(number(1))
+        for file, its in zip((certificate, key), new.client("another"), strict=True):
+            os.replace(its, file)
+        with pytest.raises(RegistryUnavailable, match="refuses the login"):
+            await asked.registry.schema(number(1))
+        password.write_text("two\n")
+        assert await asked.registry.schema(number(1)) == SchemaText(AVRO, LONG)
+        await asked.registry.close()
+
+
 async def test_both_sides_prove_who_they_are_over_tls(tmp_path: Path) -> None:
     authority, stranger = Authority(tmp_path / "files"), Authority(tmp_path / "other")
     certificate, key = authority.server("server")
@@ -417,7 +449,8 @@ async def test_both_sides_prove_who_they_are_over_tls(tmp_path: Path) -> None:
     context.load_cert_chain(certificate, key)
     own, own_key = authority.client("client")
     encrypt(own_key, "key")
-    given = {"ssl_certfile": str(own), "ssl_keyfile": str(own_key), "ssl_key_password": "key"}
+    given = {"ssl_certfile": str(own), "ssl_keyfile": str(own_key)}
+    given["ssl_key_password"] = Secret("key")
     server = MemoryRegistry()
     server.add(LONG)
     async with serving(server, context):
