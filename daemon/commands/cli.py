@@ -97,6 +97,10 @@ LAZY_COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
         ".backfill:backfill_command",
         "Fill the hours that the lanes do not have, from Kafka or files.",
     ),
+    "password": (
+        ".password:password_command",
+        "Print the hash of a password for http.web_config.",
+    ),
     "healthcheck": (
         ".healthcheck:healthcheck_command",
         "Ask the daemon on this machine for its health.",

@@ -62,6 +62,15 @@ _crypt_lock: Final = threading.Lock()
 """`crypt` returns a pointer to one static buffer of the process, which the next call overwrites."""
 
 
+BCRYPT_BYTES: Final = 72
+"""It would ignore what follows."""
+_UPPER: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_BCRYPT_DIGITS: Final = str.maketrans(
+    f"{_UPPER}{_UPPER.lower()}0123456789+/", f"./{_UPPER}{_UPPER.lower()}0123456789"
+)
+"""Its base64 begins with other digits."""
+
+
 def find_crypt(libraries: tuple[str | None, ...] = LIBRARIES) -> Crypt | None:
     """The system's `crypt` function if it knows bcrypt, else None."""
     for name in libraries:
@@ -95,6 +104,28 @@ def matches(password: bytes, hashed: str, crypt: Crypt | None) -> bool:
         computed = crypt(password, expected) or b""
     # A C string ends at its first zero byte: `crypt` would accept any bytes after it.
     return hmac.compare_digest(computed, expected) and b"\0" not in password
+
+
+def hashed(password: bytes, salt: bytes) -> str:
+    """The hash that web configuration files take of a password, wherever the daemon runs."""
+    start = "$".join(("", "scrypt", "ln=15,r=8,p=1", _text(salt), ""))
+    found = SCRYPT.fullmatch(start + 43 * "A")
+    assert found is not None, "a salt has 12 to 48 bytes"
+    return start + _text(_scrypt(password, found))
+
+
+def bcrypt_hashed(password: bytes, salt: bytes, crypt: Crypt) -> str:
+    """The same as bcrypt, which exporters of Prometheus take too; `salt` has 16 bytes. Raises
+    ValueError."""
+    if len(password) > BCRYPT_BYTES or b"\0" in password:
+        raise ValueError(f"bcrypt takes {BCRYPT_BYTES} bytes at most, and none that is zero")
+    digits = base64.b64encode(salt).decode().rstrip("=").translate(_BCRYPT_DIGITS)
+    with _crypt_lock:
+        return (crypt(password, f"$2b$10${digits}".encode()) or b"").decode()
+
+
+def _text(data: bytes) -> str:
+    return base64.b64encode(data).decode().rstrip("=")
 
 
 def _scrypt(password: bytes, found: re.Match[str]) -> bytes:

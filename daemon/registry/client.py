@@ -4,7 +4,6 @@ import base64
 from collections.abc import Callable
 from functools import partial
 from http import HTTPStatus
-from pathlib import Path
 from typing import Final, Literal, Protocol, TypeAlias
 
 import aiohttp
