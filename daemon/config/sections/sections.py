@@ -149,7 +149,7 @@ class RedisSection:
         "First part of every key; a hash of what the join depends on is appended.",
     )
     keep_s: int = setting(
-        "7d", duration(1000, 3_600_000), "A namespace without a living worker for this long is removed."
+        "7d", duration(1000, 3_600_000), "A namespace without a worker for this long is removed."
     )
 
 
