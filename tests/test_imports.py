@@ -41,7 +41,10 @@ ROWS: Final = (
     ("plan",),
     ("mapping",),
     ("judgements", "schemas"),
-    ("events", "experiments", "changes", "queries", "telemetry", "panes", "backoff", "errors", "files"),
+    (
+        *("events", "experiments", "changes", "queries", "telemetry"),
+        *("panes", "backoff", "errors", "files"),
+    ),
 )
 """The rooms of `daemon/`, from the top down. The core imports none of the highest: `__main__` and
 `schemas` load them by name."""

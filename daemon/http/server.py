@@ -255,7 +255,6 @@ class HttpServer:
         readiness = openapi.Readiness(published.ready, published.conditions)
         return _json(200 if published.ready else 503, msgspec.json.encode(readiness))
 
-
     async def _startedz(self, _: web.Request) -> web.StreamResponse:
         published = self.published
         self._has_started |= published.has_started

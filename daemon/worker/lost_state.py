@@ -58,8 +58,9 @@ class LostState:
         from_ms = rebuilt_from_ms(start, await self._first_times(lane), int(self._clock() * 1000))
         self._telemetry.lane_state_lost.labels("kafka_start").inc()
         self._telemetry.lane_rebuilt_from_s.labels(str(lane)).set(from_ms / 1000)
+        older = "what is older is gone" if any(offsets.values()) else "and its log has all of it"
         log.error(
-            "the store lost the lane: it begins anew, and everything before is gone",
+            f"the store lost the lane: it is read again, {older}",
             lane=lane,
             offsets=dict(offsets),
             rebuilt_from=timestamp_text(from_ms),

@@ -247,7 +247,7 @@ async def test_lane_begins_anew_where_all_is_gone(scene: Scene) -> None:
     orders("FLUSHALL")(scene)
     await scene.feed()
     await scene.caught_up()
-    assert "the store lost the lane: it begins anew" in scene.daemon.log()
+    assert "the store lost the lane: it is read again" in scene.daemon.log()
     await scene.assert_numbers_are_right()
 
 

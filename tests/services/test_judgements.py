@@ -145,6 +145,8 @@ async def test_judged_rows_survive_a_crash_and_a_missing_file_is_waited_for(
     await stage.grade_again("crashed")
     await stage.wait_with_an_empty_directory(path)
     await stage.wait_for("calm", EVENTS + MORE)
+    assert await stage.judged_rows("calm") == await stage.judged_rows("crashed") != rows
+    assert calm.terminate() == 0, calm.log()
 
 
 async def test_directory_that_hangs_is_said_and_holds_neither_start_nor_exit(
@@ -166,5 +168,3 @@ async def test_directory_that_hangs_is_said_and_holds_neither_start_nor_exit(
         daemon.get("/startedz")  # so a roll-out goes on to the others
     await stage.wait_for("held", MORE)
     await until(lambda: '"ready":true' in daemon.readiness(), daemon)
-    assert await stage.judged_rows("calm") == await stage.judged_rows("crashed") != rows
-    assert calm.terminate() == 0, calm.log()

@@ -32,7 +32,7 @@ configuration, which its processes serve.
 {{- if get .rule "alert" -}}
 {{- $_ := mergeOverwrite $labels $of.alertLabels -}}
 {{- end -}}
-{{- $braced := regexReplaceAll "((?:relevanced|process)[_:][a-z0-9_:]+|ALERTS|ALERTS_FOR_STATE)\\{" .rule.expr (printf "${1}{%s," $scope) -}}
+{{- $braced := regexReplaceAll "((?:relevanced|process)[_:][a-z0-9_:]+|\\bup|ALERTS|ALERTS_FOR_STATE)\\{" .rule.expr (printf "${1}{%s," $scope) -}}
 {{- $_ := set $rule "expr" (regexReplaceAll "((?:relevanced|process)[_:][a-z0-9_:]+)([^a-z0-9_:{]|$)" $braced (printf "${1}{%s}${2}" $scope)) -}}
 {{- $_ := set $rule "labels" $labels -}}
 {{- if get .rule "annotations" -}}
