@@ -20,7 +20,7 @@ PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTHON_FOLDERS := daemon deploy metrics tests
 NEEDS_PYTHON = "import sys; sys.exit(sys.version_info < (3, 11))"
 
-.PHONY: demo test test-rest test-all durations mutants same-bytes chaos fuzz soak bench-metrics bench-experiments bench-alerts bench-queries lint format lock sbom clean dashboards rules tables doctor-examples query-examples chart-readme screenshots page-pictures bench bench-compare trial
+.PHONY: demo test test-rest test-all durations mutants same-bytes chaos fuzz soak bench-metrics bench-experiments bench-alerts bench-queries bench-touch lint format lock sbom clean dashboards rules tables doctor-examples query-examples chart-readme screenshots page-pictures bench bench-compare trial
 .DELETE_ON_ERROR:
 
 demo: .venv/.has-demo
@@ -85,6 +85,9 @@ bench-alerts: .venv/.has-test
 
 bench-queries: .venv/.has-test
 	$(BIN)/python -m tests.bench.query_losses $(ARGS)
+
+bench-touch: .venv/.has-test
+	$(BIN)/python -m tests.bench.last_touch $(ARGS)
 
 lint: .venv/.has-lint .types
 	$(BIN)/python -m flake8 $(PYTHON_FOLDERS)

@@ -115,6 +115,10 @@ LARGEST_EXACT: Final = 2.0**52
 """From here on a float64 has no fractions, so a scaled value could not be rounded exactly."""
 
 
+MOST_TOUCHED: Final = 100
+"""Of one visitor last touch looks at so many impressions, the latest: a kiosk has thousands."""
+
+
 @dataclass(frozen=True)
 class Plan:
     """Everything that shapes rows."""
@@ -145,8 +149,18 @@ class Plan:
     missing: bool = False
     """Whether items that are shown for judged queries and not judged have a table. Needs `queries`
     and `judged`."""
+    touch_ms: int | None = None
+    """How long after feedback without an id impressions are awaited, of which last touch then
+    chooses; None: all feedback joins by id."""
+    most_touched: int = MOST_TOUCHED
     count_columns: tuple[str, ...] = COUNT_COLUMNS
     """The first columns of a row. Those of judged rows are others (`lane/judged.py`)."""
+
+    @property
+    def touch_reach_ms(self) -> int:
+        """How far before feedback the impressions lie that decide which one it joins; 0 where its
+        id does."""
+        return 0 if self.touch_ms is None else self.timing.attribution_ms
 
     @property
     def searches(self) -> QueryPlan | None:

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
+from hashlib import blake2b
 
 from tests import oracle_arms, oracle_queries, oracle_ubi
 from tests.oracle_metrics import score
@@ -78,6 +79,10 @@ class OracleConfig:
     """The deepest cut-off of the metrics weighted by propensities."""
     derive: Mapping[str, oracle_queries.Rule] = field(default_factory=dict)
     """Attribute → the rule by which it is derived from the query."""
+    join: str = "id"
+    touch_wait_s: int = 5
+    most_touched: int = 100
+    """The latest impressions of one visitor that last touch looks at."""
     ubi_shown: bool = False
     """Whether records are UBI, whose lists are made of impression events."""
 
@@ -101,6 +106,11 @@ class Impression:
     """The reason for each value of an attribute or experiment that was left out."""
     by_item: bool = False
     """Whether it is one item of its list, at `first_rank`."""
+    visitor: str | None = None
+
+    @property
+    def identity(self) -> str:
+        return self.id
 
 
 @dataclass(frozen=True)
@@ -111,6 +121,17 @@ class Feedback:
     item: str | None
     rank: int | None
     grade: float | None
+    visitor: str | None = None
+    """Of feedback that joins by last touch, whose id is empty."""
+
+    @property
+    def identity(self) -> str:
+        return f"visitor {visitor_hash(self.visitor):016x}" if self.visitor else self.id
+
+
+def visitor_hash(visitor: str) -> int:
+    digest = blake2b(visitor.encode(), digest_size=8, person=b"relevanced users").digest()
+    return int.from_bytes(digest, "little")
 
 
 @dataclass(frozen=True)
@@ -134,6 +155,10 @@ class Accepted:
     first_joined_ms: int | None = None
     event: Impression | None = None
     """The event that was accepted: it has the user and the experiments."""
+    met: float = NEVER
+    """The watermark that it met; its own time where it was the first event."""
+    items_met: dict[int, float] = field(default_factory=dict)
+    """Rank from 0 → the watermark that its item met."""
 
 
 @dataclass
@@ -237,7 +262,14 @@ def decode_impression(value: Mapping[str, object], config: OracleConfig) -> Impr
         teams=teams_of(value.get("teams")),
         dropped=(*dropped, *dropped_too, *bad),
         by_item=by_item_of(value, ids),
+        visitor=visitor_of(value) if config.join != "id" else None,
     )
+
+
+def visitor_of(value: Mapping[str, object]) -> str | None:
+    named = [value.get(name) for name in ("visitor", "user_id")]
+    ids = [identifier(one) for one in named if one not in (None, "")]
+    return ids[0] if ids else None
 
 
 def by_item_of(value: Mapping[str, object], ids: Sequence[str]) -> bool:
@@ -268,14 +300,33 @@ def decode_feedback(value: Mapping[str, object], config: OracleConfig) -> Feedba
         raise Rejected("bad_attribute")
     if item is None and rank is not None and rank < 1:
         raise Rejected("bad_rank")
+    id_, visitor = joins_by(value, config)
+    if not id_ and item is None:
+        raise Rejected("missing_field")
     return Feedback(
-        id=identifier(required(value, "impression_id")),
+        id=id_,
+        visitor=visitor,
         time_ms=time_ms(required(value, "timestamp")),
         kind=kind,
         item=None if item is None else identifier(item),
         rank=rank,
         grade=None if grade is None else grade_value(grade, config),
     )
+
+
+def joins_by(value: Mapping[str, object], config: OracleConfig) -> tuple[str, str | None]:
+    """The id of feedback, or "" and its visitor."""
+    if config.join == "id":
+        return identifier(required(value, "impression_id")), None
+    stated = value.get("impression_id")
+    id_ = None if stated is None else identifier(stated)
+    if id_ is not None and config.join == "id, else last_touch":
+        visitor_of(value)
+        return id_, None
+    visitor = visitor_of(value)
+    if visitor is None:
+        raise Rejected("missing_field")
+    return "", visitor
 
 
 def required(value: Mapping[str, object], name: str) -> object:
@@ -381,7 +432,7 @@ def read_partition(
     for record in records:
         for event in valid_events(record, config, result.rejected):
             events.append(EventAtWatermark(event, clock.watermark))
-            result.ahead[record.topic] += clock.read(event.id, event.time_ms)
+            result.ahead[record.topic] += clock.read(event.identity, event.time_ms)
             result.watermarks[record.topic] = int(clock.watermark)
             result.events["impressions" if isinstance(event, Impression) else "feedback"] += 1
     return events
@@ -669,6 +720,65 @@ def candidate(
     return min(open_to_it, key=lambda impression: impression.time_ms, default=None)
 
 
+def note_met(impression: Accepted, before: Sequence[str | None], met: float) -> None:
+    for rank0, item in enumerate(impression.items):
+        if item is not None and (rank0 >= len(before) or before[rank0] is None):
+            impression.items_met[rank0] = met
+
+
+def touch(
+    event: Feedback,
+    watermark: float,
+    accepted: Iterable[Accepted],
+    lane_watermark: float,
+    config: OracleConfig,
+    result: LaneResult,
+) -> None:
+    """Join feedback to the latest impression that its visitor was shown, and count it."""
+    outcomes = result.feedback_outcomes
+    if event.grade is None and event.kind not in config.grades:
+        outcomes["ignored_kind"] += 1
+        return
+    if watermark >= expires_ms(event.time_ms, config):
+        outcomes["late"] += 1
+        return
+    before = event.time_ms + config.touch_wait_s * 1000
+    if lane_watermark < before:
+        waiting = ("", event.time_ms, event.item, event.rank, event.kind, event.grade)
+        result.waiting.append(waiting)
+        return
+    seen = [
+        one
+        for one in accepted
+        if one.event is not None
+        and one.event.visitor == event.visitor
+        and one.met < before
+        and one.time_ms <= event.time_ms + GRACE_MS
+        and one.time_ms >= event.time_ms - config.attribution_window_s * 1000
+        and closes_ms(one.time_ms, config) > watermark
+    ]
+
+    def by_time(one: Accepted) -> tuple[int, str]:
+        return one.time_ms, one.id
+
+    earlier = [one for one in seen if one.time_ms <= event.time_ms]
+    later = [one for one in seen if one.time_ms > event.time_ms]
+    order = [*sorted(earlier, key=by_time, reverse=True), *sorted(later, key=by_time)]
+    for one in order[: config.most_touched]:
+        items = [
+            item if one.items_met.get(rank0, NEVER) < before else None
+            for rank0, item in enumerate(one.items)
+        ]
+        rank0 = find_rank0(event, items)
+        if rank0 is not None:
+            join(event, one, rank0, config)
+            outcomes.update(["joined", "joined_last_touch"])
+            outcomes.update(["rank_mismatch"] * (event.rank not in (None, rank0 + 1)))
+            return
+    outcomes.update(["unjoined", *["unknown_visitor"] * (not seen)])
+    outcomes.update(["crowded_visitor"] * (len(seen) > config.most_touched))
+
+
 def find_rank0(event: Feedback, items: Sequence[str | None]) -> int | None:
     """The 0-based rank of the feedback's item in the list; its id wins over the stated rank."""
     if event.item is None:
@@ -837,7 +947,10 @@ def run_lane(of_topic: Mapping[str, Sequence[Record]], config: OracleConfig) -> 
     lane_watermark = min(NEVER if mark is None else mark for mark in result.watermarks.values())
     by_id = accept_impressions(by_topic, config, result)
     for read in (read for events in by_topic for read in events):
-        if isinstance(read.event, Feedback):
+        if isinstance(read.event, Feedback) and not read.event.id:
+            accepted = [one for of_id in by_id.values() for one in of_id]
+            touch(read.event, read.watermark, accepted, lane_watermark, config, result)
+        elif isinstance(read.event, Feedback):
             of_id = by_id.get(read.event.id, [])
             count_feedback(read.event, read.watermark, of_id, lane_watermark, config, result)
     impressions = [impression for of_id in by_id.values() for impression in of_id]
@@ -887,11 +1000,15 @@ def accept_impressions(
             if topic_of.setdefault(event.id, topic) != topic:
                 raise ValueError(f"impression_id={event.id}: must come from one topic only")
             of_id = by_id.setdefault(event.id, [])
+            before = [list(one.items) for one in of_id]
             outcome = decide_impression(event, watermark, of_id, config)
+            met = event.time_ms if watermark == NEVER else watermark
+            for one, items in zip(of_id, [*before, []], strict=False):
+                note_met(one, items, met)
             result.impression_outcomes[outcome] += 1
             if outcome == "accepted":
                 overflow = result.segment_overflow
-                of_id[-1].event = event
+                of_id[-1].event, of_id[-1].met = event, met
                 of_id[-1].segments = admit(event, watermark, seen, overflow, config)
     return by_id
 

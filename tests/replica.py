@@ -52,6 +52,8 @@ def plan_of(config: OracleConfig) -> Plan:
         hour_ms=config.hour_s * 1000,
         surfaces=surfaces_of(config),
         derivations=derivations_of(config),
+        touch_ms=None if config.join == "id" else config.touch_wait_s * 1000,
+        most_touched=config.most_touched,
     )
 
 
@@ -107,6 +109,7 @@ def decoder_of(config: OracleConfig) -> Decoder:
         attributes=tuple(sorted(name for name in grouped if not name.startswith("experiment:"))),
         ubi_lists="shown" if config.ubi_shown else "logged",
         queries=bool(config.derive),
+        join=config.join,
     )
     return decoder("ubi" if config.ubi_shown else "native", limits)
 

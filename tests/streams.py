@@ -498,3 +498,32 @@ def _plain(record: Record, config: OracleConfig) -> Record:
     elif plain.get("item") is not None:
         plain["item"] = str(plain["item"])
     return replace(record, value=json.dumps(plain, separators=(",", ":")).encode())
+
+
+def with_visitors(records: list[Record], rng: random.Random) -> list[Record]:
+    """The same traffic of a few visitors, in which most feedback names its visitor and no id."""
+    visitors: list[str | None] = [f"v{number}" for number in range(rng.choice((1, 3, 12)))]
+    share = rng.choice((0.5, 0.9, 1.0))
+    return [_visited(record, rng, visitors, share) for record in records]
+
+
+def _visited(
+    record: Record, rng: random.Random, visitors: list[str | None], share: float
+) -> Record:
+    try:
+        value = json.loads(record.value or b"")
+    except ValueError:
+        return record
+    events = value if isinstance(value, list) else [value]
+    if not all(isinstance(event, dict) and "impression_id" in event for event in events):
+        return record
+    for event in events:
+        text = str(event["impression_id"])
+        whose = visitors[sum(text.encode()) % len(visitors)]
+        if rng.random() < 0.1:
+            nobody = [None, ""] if event.get("type") == "impression" else []
+            whose = rng.choice([*visitors, "stranger", *nobody])
+        event[rng.choice(("visitor", "visitor", "user_id"))] = whose
+        if event.get("type") == "feedback" and rng.random() < share:
+            del event["impression_id"]
+    return replace(record, value=json.dumps(value).encode())

@@ -2,7 +2,7 @@
 nothing here knows how state is stored.
 """
 
-from . import columns, rules, runs, vectorized
+from . import columns, last_touch, rules, runs, vectorized
 from .columns import slice_of
 from .item_lists import (
     NO_RANK,
@@ -24,6 +24,7 @@ __all__ = (
     "columns",
     "cut_to",
     "extended_list",
+    "last_touch",
     "lengths_of",
     "LoggedRecords",
     "NO_RANK",

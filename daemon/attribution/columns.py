@@ -15,6 +15,7 @@ import numpy as np
 from relevanced.metrics import Booleans, Integers
 
 from ..events import (
+    BY_ID,
     LONG_RECORD_BYTES,
     Decoder,
     Event,
@@ -55,6 +56,8 @@ class ImpressionColumns:
     user_ids: Sequence[str | None]
     queries: Sequence[str | None]
     """What was searched for, (m,); empty where queries are not kept."""
+    visitors: Sequence[str | None]
+    """Who saw them, (m,); empty where nothing joins by last touch."""
 
     def only(self, kept: Booleans) -> "ImpressionColumns":
         """Those of a mask, (m,)."""
@@ -70,6 +73,7 @@ class ImpressionColumns:
             self.attribute_ids[kept],
             list(compress(self.user_ids, kept.tolist())),
             list(compress(self.queries, kept.tolist())),
+            list(compress(self.visitors, kept.tolist())),
         )
 
     def in_order(self) -> "ImpressionColumns":
@@ -88,6 +92,7 @@ class ImpressionColumns:
             self.attribute_ids[order],
             [self.user_ids[n] for n in order.tolist()],
             [self.queries[n] for n in order.tolist()] if self.queries else (),
+            [self.visitors[n] for n in order.tolist()] if self.visitors else (),
         )
 
 
@@ -283,6 +288,7 @@ class _Impressions:
         self._ids, self._items = list[Joined](), list[Joined]()
         self._times_ms, self._attribute_ids = list[int](), list[int]()
         self._user_ids, self._queries = list[str | None](), list[str | None]()
+        self._visitors = list[str | None]()
         self._lengths = list[Integers]()
         """Of the lists of each group of which they are known."""
 
@@ -299,6 +305,8 @@ class _Impressions:
             self._user_ids += found.user_ids
             if self._limits.queries:
                 self._queries += found.queries or [None] * len(found.ids)
+            if self._limits.join != BY_ID:
+                self._visitors += found.visitors or [None] * len(found.ids)
             if found.lengths is not None:
                 self._lengths.append(_integers(found.lengths))
 
@@ -319,6 +327,7 @@ class _Impressions:
             attribute_ids=_integers(self._attribute_ids),
             user_ids=self._user_ids,
             queries=self._queries,
+            visitors=self._visitors,
         ).in_order()
 
 

@@ -6,7 +6,8 @@ topics interleave, so that any cut into batches and any interleaving give the sa
 
     impression ─▶ open one of its id? ─ no ─▶ accepted, late or later_page
                         └ yes ─▶ duplicate, filled, extended or conflicting
-    feedback ─▶ its impression? ─ no ─▶ waits ─▶ joins when it comes, or expires as unjoined
+    feedback ─▶ an id? ─ no ─▶ held for `last_touch`
+         └ yes ─▶ its impression? ─ no ─▶ waits ─▶ joins when it comes, or expires as unjoined
                         └ yes ─▶ in time, and in the list? ─▶ joined: a gain changes
                                        └ not in the list ─▶ waits for a page, or is off_list
 
@@ -17,8 +18,19 @@ the same numbers.
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+import numpy as np
+
 from ..events import Decoded, Event, Feedback, Impression, Rejected
-from ..lane import NO_STATE, Lane, Waiting, encode_items, moved
+from ..lane import (
+    NO_STATE,
+    Held,
+    Lane,
+    Touches,
+    Waiting,
+    encode_items,
+    moved,
+    visitor_hashes,
+)
 from ..panes import GRACE_MS, JUMP_MS, pane_start
 from .item_lists import search_of, subject_of
 
@@ -163,7 +175,7 @@ def steps(lane: Lane, topic: str, events: Iterable[Decoded]) -> Iterator[None]:
         yield from event_steps(lane, topic, event, watermark)
         if watermark is not None and event.time_ms > watermark + JUMP_MS:
             lane.count("ahead_events", topic)
-        watermark = moved(watermark, pending, event.impression_id, event.time_ms)
+        watermark = moved(watermark, pending, event.identity, event.time_ms)
     lane.watermarks[topic] = watermark
 
 
@@ -243,6 +255,7 @@ def _accept(lane: Lane, topic: str, event: Impression, watermark_ms: int) -> Non
         items=encode_items(items),
         subject=subject_of(lane, event, attributes),
         search=search_of(lane, event),
+        touch=_touch_of(lane, event, watermark_ms),
     )
     if None in items:
         lane.open.paged_items[slot] = encode_items(items)
@@ -252,6 +265,12 @@ def _accept(lane: Lane, topic: str, event: Impression, watermark_ms: int) -> Non
     if event.teams and lane.open.subjects is not None:
         lane.open.teams[slot] = event.teams
     _grade_new_items(lane, slot, event, event.first_rank - 1)
+
+
+def _touch_of(lane: Lane, event: Impression, watermark_ms: int) -> Touches | None:
+    if lane.open.touches is None:
+        return None
+    return Touches(visitor_hashes([event.visitor]), np.array([watermark_ms]))
 
 
 def _apply_repeated(lane: Lane, slot: int, event: Impression, watermark: int | None) -> str:
@@ -268,6 +287,9 @@ def _apply_repeated(lane: Lane, slot: int, event: Impression, watermark: int | N
     if longer == items:
         return "duplicate"
     note_relisted(lane, slot, longer, watermark)
+    if lane.open.touches is not None:
+        met_ms = event.time_ms if watermark is None else watermark
+        lane.open.touches.note_items(slot, items, longer, met_ms)
     before = lane.open.states[lane.open.index_of(slot)]
     after = (len(longer), lane.states[before][1])
     change_state(lane, slot, lane.states.id_of(after, lane.states.surface_id_of(before)))
@@ -305,6 +327,9 @@ def _feedback_outcome(lane: Lane, event: Feedback, watermark: int | None) -> str
         return "ignored_kind"
     if watermark is not None and lane.plan.timing.expires_at(event.time_ms) <= watermark:
         return "late"
+    if not event.impression_id:
+        lane.waiting.add(_held(event, watermark))
+        return None
     slot = _candidate(lane, event.impression_id, event.time_ms, watermark)
     outcome = None if slot is None else _join(lane, slot, event)
     if outcome is None:
@@ -339,18 +364,27 @@ def _join(lane: Lane, slot: int, event: Feedback | Waiting) -> str | None:
         length, _ = lane.states[lane.open.states[lane.open.index_of(slot)]]
         rank0: int | None = event.rank - 1 if event.rank <= length else None
     else:
-        rank0 = _rank0_of(lane.open.list_of(slot), event.item, event.rank)
+        rank0 = rank0_of(lane.open.list_of(slot), event.item, event.rank)
     if rank0 is None:
         return None
+    join_at(lane, slot, rank0, event)
+    return "joined"
+
+
+def join_at(lane: Lane, slot: int, rank0: int, event: Feedback | Waiting) -> None:
+    """Join feedback to its impression at a rank, from 0."""
+    if lane.joins is not None:
+        index = lane.open.index_of(slot)
+        about = event.time_ms, event.kind, event.item, event.rank, event.grade
+        lane.joins.append((about, lane.open.ids[index].decode(), lane.open.times_ms[index]))
     if event.rank is not None and event.rank != rank0 + 1:
         lane.count("feedback_outcomes", "rank_mismatch")
     set_gain(lane, slot, rank0, event.time_ms, event.kind, event.grade)
     if lane.plan.timed:
         note_delay(lane, slot, event.time_ms)
-    return "joined"
 
 
-def _rank0_of(items: list[str | None], item: str, rank: int | None) -> int | None:
+def rank0_of(items: list[str | None], item: str, rank: int | None) -> int | None:
     """The rank from 0 of the item: its stated rank if the item is there, else that of its first
     occurrence."""
     if rank is not None and 1 <= rank <= len(items) and items[rank - 1] == item:
@@ -371,6 +405,20 @@ def _waiting(event: Feedback, watermark: int | None, bound_ms: int | None) -> Wa
         item=event.item,
         rank=event.rank,
         grade=event.grade,
+    )
+
+
+def _held(event: Feedback, watermark: int | None) -> Held:
+    return Held(
+        watermark_ms=watermark,
+        bound_ms=None,
+        impression_id="",
+        time_ms=event.time_ms,
+        kind=event.kind,
+        item=event.item,
+        rank=event.rank,
+        grade=event.grade,
+        visitor=int(visitor_hashes([event.visitor])[0]),
     )
 
 

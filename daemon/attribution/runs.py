@@ -39,9 +39,9 @@ class Run:
     """Consecutive events, n of them, m of which are plain impressions and f plain feedback."""
 
     ids: Spans
-    """Impression id of each event, (n,)."""
+    """Impression id of each event, (n,), or what else is its `identity`."""
     hashes: Integers
-    """Hash of each event's impression id, (n,)."""
+    """Hashes of these, (n,)."""
     times_ms: Integers
     """(n,)."""
     impression_index: Integers
@@ -61,6 +61,8 @@ class Run:
     """What they searched for, (m,); empty where queries are not kept."""
     searchers: Sequence[str | None]
     """Who searched, (m,); empty likewise."""
+    visitors: Sequence[str | None]
+    """Who saw them, (m,); empty where nothing joins by last touch."""
     feedback_index: Integers
     """Indices of the plain feedback among the events, (f,), ascending."""
     feedback_items: Spans
@@ -94,6 +96,7 @@ class Run:
             units=tuple(values[impressions] for values in self.units),
             queries=self.queries[impressions],
             searchers=self.searchers[impressions],
+            visitors=self.visitors[impressions],
             feedback_index=self.feedback_index[feedback] - start,
             feedback_items=self.feedback_items.part(feedback.start, feedback.stop),
             ranks=self.ranks[feedback],
@@ -130,6 +133,7 @@ class Run:
             experiments=dict(parsed.experiments),
             user_id=self.user_ids[at],
             query=self.queries[at] if self.queries else None,
+            visitor=self.visitors[at] if self.visitors else None,
         )
 
     def _feedback(self, index: int, at: int) -> Feedback:
@@ -247,7 +251,7 @@ def _run(
         shown_index, feedback_index = moved[shown_index], moved[feedback_index]
         others = _others(columns, full, starts, moved)
     count, at = int(starts[-1]), np.fromiter(others, np.int64, len(others))
-    other_ids = [event.impression_id for event in others.values()]
+    other_ids = [event.identity for event in others.values()]
     hashes, times_ms = np.zeros(count, np.int64), np.zeros(count, np.int64)
     for index, plain in ((shown_index, shown), (feedback_index, reactions)):
         hashes[index], times_ms[index] = plain.hashes, plain.times_ms
@@ -267,6 +271,7 @@ def _run(
         units=texts.units_of(shown.user_ids, shown.ids, shown.attribute_ids),
         queries=shown.queries,
         searchers=texts.searchers(shown.user_ids, shown.attribute_ids),
+        visitors=shown.visitors,
         feedback_index=feedback_index,
         feedback_items=reactions.items,
         ranks=reactions.ranks,

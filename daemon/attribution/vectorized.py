@@ -31,11 +31,13 @@ from ..lane import (
     OpenSearches,
     Spans,
     Subjects,
+    Touches,
     hashes_of,
     moved_by_all,
     new_column,
     once_per_text,
     search_steps,
+    visitor_hashes,
 )
 from ..panes import GRACE_MS, JUMP_MS
 from . import rules
@@ -83,6 +85,7 @@ def accept_impressions(
             hashes=run.hashes[event_index],
             subjects=_subjects(lane, run, selected),
             searches=searches,
+            touches=_touches(lane, events, selected),
         )
     )
     lane.changes.add_many(panes, combinations, np.full(len(states), NO_STATE), states)
@@ -136,6 +139,16 @@ def _subjects(lane: Lane, run: Run, selected: Integers) -> Subjects | None:
     indices = selected.tolist()
     units = [[values[n] for n in indices] for values in run.units]
     return lane.assignments.subjects_of(assignment_ids, units)
+
+
+def _touches(lane: Lane, events: RunAtWatermarks, selected: Integers) -> Touches | None:
+    """Who saw the selected impressions, and the watermarks that these met; None without last
+    touch."""
+    if lane.open.touches is None:
+        return None
+    visitors, event_index = events.run.visitors, events.run.impression_index[selected]
+    hashes = visitor_hashes([visitors[n] for n in selected.tolist()])
+    return Touches(hashes, events.watermarks_ms[event_index])
 
 
 def read_searches(

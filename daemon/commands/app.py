@@ -14,7 +14,7 @@ connections closed.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from importlib.metadata import version
 from typing import TypeAlias
 
@@ -25,7 +25,6 @@ from ..config import Config, book_of, decoder_of
 from ..errors import StartError
 from ..exporter import Condition, Exporter, KeptMarkers, PastReads, Published
 from ..http import HttpServer, ListenError, MarkerRules, MarkerSettings, Role
-from ..lane import Lane
 from ..recompute.clients import class_libraries, client_of, connected, filler_of, library_of
 from ..recompute.serving import stopping_on_signals
 from ..storage import (
@@ -59,9 +58,11 @@ from .following import Following, HistoryCheck, RedisAnswer, Working, waiting_te
 from .joining import Joining
 from .process_limits import raise_bound_of_open_files, turn_off_core_dumps
 from .worker_conditions import (
+    FeedbackWatch,
     JoinWatch,
-    RankWatch,
+    rank_watch,
     unreadable_topics,
+    visitor_watch,
     warn_of_records,
     worker_conditions,
 )
@@ -99,8 +100,11 @@ class Service:
         """The number of lanes, once Kafka has answered."""
         self.obstacle: Callable[[], str | None] = lambda: "it was not asked yet"
         """What keeps the input topics from being read; None where nothing does."""
-        self.ranks = RankWatch()
-        self.joins = JoinWatch()
+        self.watches: Mapping[str, FeedbackWatch] = {
+            "ranks": rank_watch(),
+            "joins": JoinWatch(),
+            "visitors": visitor_watch(),
+        }
         self.redis_answer = RedisAnswer(self.telemetry.kept_out)
         self.history = HistoryCheck(config)
         registry = LayoutRegistry(self.redis, self.namespace.name)
@@ -152,8 +156,8 @@ class Service:
             return [waiting, Condition("group", not refusal, refusal)]
         brokers = self.config.kafka.bootstrap_servers
         missing = self.history.missing
-        said = self.ranks.text, self.joins.text
-        conditions = worker_conditions(self.worker, self.ownership, missing, brokers, *said)
+        outcomes = {name: watch.text for name, watch in self.watches.items()}
+        conditions = worker_conditions(self.worker, self.ownership, missing, brokers, outcomes)
         return [*conditions, Condition("layout", True, self.following.says)]
 
     def leave(self) -> None:
@@ -168,17 +172,11 @@ class Service:
             return (), ""
         return unreadable_topics(self.ownership, self.config.kafka.bootstrap_servers)
 
-    def ranks_differ(self) -> str:
-        """What to say of the ranks of feedback, once, when they begin to differ."""
-        return self.ranks.text if self.ranks.look(self._owned()) else ""
-
-    def none_joins(self) -> str:
-        """Why no feedback joins, once, when it is known that none does."""
-        return self.joins.text if self.joins.look(self._owned(), time.monotonic()) else ""
-
-    def _owned(self) -> list[Lane]:
+    def wrong_outcomes(self) -> list[str]:
+        """What to say of most feedback, once, when it begins to be wrong."""
         owned = {} if self.ownership is None else self.ownership.lanes
-        return [one.claimed.lane for one in owned.values()]
+        now_s, lanes = time.monotonic(), [one.claimed.lane for one in owned.values()]
+        return [watch.text for watch in self.watches.values() if watch.look(lanes, now_s)]
 
     def make_worker(
         self,
@@ -286,11 +284,7 @@ async def _run_parts(service: Service, job: Job | None) -> None:
             job(service),
             show_life(namespace, lambda: service.lanes(), keep_ms, stop),
             sweep_lanes(service.store, stop),
-            warn_of_records(
-                service.unreadable,
-                {"ranks disagree": service.ranks_differ, "no feedback joins": service.none_joins},
-                stop,
-            ),
+            warn_of_records(service.unreadable, service.wrong_outcomes, stop),
         ]
         if service.schemas is not None:
             parts.append(service.schemas.watch(stop))

@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 import structlog
 
@@ -41,33 +41,66 @@ class Warnings:
         return bool(topics) and self._looks == LOOKS
 
 
-FEW_RANKS: Final = 100
-LEAST_MISMATCHED: Final = 0.5
-"""From this share of the feedback that joined on, the ranks of a producer are not ours."""
+FEW: Final = 100
+LEAST_WRONG: Final = 0.5
+"""From this share of the feedback on, something is wrong with all of it."""
 
 
-class RankWatch:
-    """Says whether feedback states the ranks of its items, from each 100 pieces or more that
-    joined."""
+class FeedbackWatch(Protocol):
+    """Looks at what becomes of feedback again and again."""
 
-    def __init__(self) -> None:
+    @property
+    def text(self) -> str:
+        """What readiness says; empty while nothing is wrong."""
+
+    def look(self, lanes: Sequence[Lane], now_s: float) -> bool:
+        """Whether what is said begins now."""
+
+
+class OutcomeWatch:
+    """Says whether much of the feedback has an outcome that it should not have, from each 100
+    pieces or more of some outcomes. `words` makes a sentence of (how many have it, how many)."""
+
+    def __init__(
+        self, among: tuple[str, ...], wrong: str, words: Callable[[int, int], str]
+    ) -> None:
         self.text = ""
-        """What readiness says; empty while ranks agree."""
+        """What readiness says; empty while little has it."""
+        self._among, self._wrong, self._words = among, wrong, words
         self._before = (0, 0)
 
-    def look(self, lanes: Sequence[Lane]) -> bool:
-        """Compare the counts of lanes with those before; returns whether what is said begins."""
+    def look(self, lanes: Sequence[Lane], now_s: float = 0.0) -> bool:
+        """Compare the counts of lanes with those before, whenever that was."""
         outcomes = Counter[str]()
         for lane in lanes:
             outcomes.update(lane.counts.get("feedback_outcomes", {}))
-        joined, mismatched = outcomes["joined"], outcomes["rank_mismatch"]
-        more, wrong = joined - self._before[0], mismatched - self._before[1]
-        if 0 <= more < FEW_RANKS and wrong >= 0:
+        now = sum(outcomes[outcome] for outcome in self._among), outcomes[self._wrong]
+        more, wrong = now[0] - self._before[0], now[1] - self._before[1]
+        if 0 <= more < FEW and wrong >= 0:
             return False
-        self._before, said = (joined, mismatched), bool(self.text)
-        if more >= FEW_RANKS and wrong >= 0:
-            self.text = _ranks_text(wrong, more) if wrong >= LEAST_MISMATCHED * more else ""
+        self._before, said = now, bool(self.text)
+        if more >= FEW and wrong >= 0:
+            self.text = self._words(wrong, more) if wrong >= LEAST_WRONG * more else ""
         return bool(self.text) and not said
+
+
+def rank_watch() -> OutcomeWatch:
+    """That of feedback which states another rank than that of its item."""
+    return OutcomeWatch(("joined",), "rank_mismatch", _ranks_text)
+
+
+def visitor_watch() -> OutcomeWatch:
+    """That of feedback whose visitor has no impression in its lane, where last touch looks for
+    one."""
+    return OutcomeWatch(("joined_last_touch", "unjoined"), "unknown_visitor", _visitors_text)
+
+
+def _visitors_text(unknown: int, asked: int) -> str:
+    return (
+        f"of {unknown:,} of the last {asked:,} pieces of feedback that last touch should join, the"
+        " visitor has no impression in the same lane: both topics must be keyed by the visitor, and"
+        " name visitors alike (relevanced doctor tells it)"
+    )
 
 
 def _ranks_text(wrong: int, joined: int) -> str:
@@ -111,16 +144,15 @@ class JoinWatch:
 
 async def warn_of_records(
     unreadable: Callable[[], Unreadable],
-    begins: Mapping[str, Callable[[], str]],
+    outcomes: Callable[[], Sequence[str]],
     stop: asyncio.Event,
 ) -> None:
-    """Look until the process is to stop: at topics without an event, and at what begins to be said,
-    by the name of its warning."""
+    """Look until the process is to stop: at topics without an event, and at what most feedback
+    comes to."""
     warnings = Warnings()
     while not await stopped_within(stop, LOOK_EVERY_S):
-        for name, words_of in begins.items():
-            if words := words_of():
-                log.warning(name, reason=words)
+        for words in outcomes():
+            log.warning("most feedback is wrong", reason=words)
         topics, text = unreadable()
         if warnings.due(topics):
             log.warning("topics cannot be read", reason=text)
@@ -131,11 +163,10 @@ def worker_conditions(
     ownership: Ownership,
     missing: str,
     brokers: Sequence[str],
-    ranks: str,
-    joins: str,
+    outcomes: Mapping[str, str],
 ) -> list[Condition]:
     """The conditions of a worker that has begun. `missing`: what a lost Redis could not be filled
-    with again; `ranks`: what is wrong with stated ranks; `joins`: why no feedback joins."""
+    with again; `outcomes`: what is wrong with most feedback, by the condition's name."""
     waiting_for = dict(worker.waiting_for)
     new_ids = waiting_for.pop(SchemaNotThere.TEXT, "")
     unanswered = "; ".join(f"{server}: {why}" for server, why in sorted(waiting_for.items()))
@@ -153,8 +184,7 @@ def worker_conditions(
         Condition("clocks", not ahead, ahead),
         # These are stated, though the process does what it can.
         Condition("events", True, _silence(ownership, brokers)),
-        Condition("ranks", True, ranks),
-        Condition("joins", True, joins),
+        *(Condition(name, True, text) for name, text in outcomes.items()),
         Condition("schemas", True, f"{SchemaNotThere.TEXT}: {new_ids}" if new_ids else ""),
         Condition("history", True, missing),
         Condition("queries", True, _other_unicode(ownership)),

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from . import mapped_sources
 from .sections import derive, experiments, judgements, propensities, queries, sources
+from .sections.sections import OF_LAST_TOUCH
 from .sections.sources import NOT_BESIDE
 from .settings import SETTINGS, Config, Setting
 from .values.kinds import JOIN, LAYOUT
@@ -40,13 +41,21 @@ def describe(config: Config) -> str:
 def join_values(config: Config) -> dict[str, object]:
     """Everything of a configuration that the join depends on, by key: spellings and orders that
     mean the same give the same values. The namespace is named by them."""
-    values = {s.key: s.value(config) for s in SETTINGS if s.shapes == JOIN}
+    values = {s.key: s.value(config) for s in _join_settings(config)}
     return values | {
         "kafka.topics": sorted(config.kafka.topics),
         "metrics.max_grade": config.resolved_max_grade,
         "attribution.pane": config.timing.base_ms // 1000,
         sources.SECTION: mapped_sources.shape(config.sources),
     }
+
+
+def _join_settings(config: Config) -> list[Setting]:
+    """The settings that the join depends on. Those of last touch came later: a default of theirs
+    changes no name."""
+    default = Config()
+    of_join = (s for s in SETTINGS if s.shapes == JOIN)
+    return [s for s in of_join if s.key not in OF_LAST_TOUCH or s.value(config) != s.value(default)]
 
 
 def layout_values(config: Config) -> dict[str, object]:
@@ -97,9 +106,9 @@ def _lines(config: Config) -> Iterator[str]:
 def describe_rows(config: Config) -> str:
     """The keys that shape rows as TOML, which `load` reads back: the rest has its defaults."""
     lines, section = [], ""
-    layout = _layout_settings(config)
+    shaping = [*_join_settings(config), *_layout_settings(config)]
     for setting in SETTINGS:
-        shapes = setting.shapes == JOIN or setting in layout
+        shapes = setting in shaping
         written = setting.written(config) if shapes else None
         if written is None:
             continue

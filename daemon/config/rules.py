@@ -13,16 +13,21 @@ import numpy as np
 
 from relevanced.metrics import CLIP, Lists, Metric, Need
 
-from ..events import FORMATS, LOGGED, MAX_TEXT_BYTES
+from ..events import FORMATS, LAST_TOUCH, LOGGED, MAX_TEXT_BYTES
 from ..plan import ALL, EXPERIMENT_PREFIX, LARGEST_EXACT
 from . import connection_rules
 from .connection_rules import HIGHEST_PORT, Rule
 from .sections import changes, derive, experiments, judgements, propensities, queries, sources
+from .sections.sections import AttributionSection
 from .settings import Config
 from .values.rules import ConfigFault, at_least_one, no_repeats
 
 CARRIED: Final[tuple[Need, ...]] = ("timing", "propensities")
 """What the daemon can give a metric beyond the list of an impression and its gains."""
+
+
+LONGEST_TOUCHED_S: Final = 24 * 86_400
+"""The watermark that an impression met is kept in four bytes, after its time: below 2^31 ms."""
 
 
 def faults_of(config: Config, unreadable: Iterable[str] = ()) -> list[ConfigFault]:
@@ -82,7 +87,22 @@ def _grades(config: Config) -> Iterator[ConfigFault]:
 
 
 def _sources(config: Config) -> Iterator[ConfigFault]:
-    yield from sources.faults_of(config.sources, config.attribution.grades)
+    yield from sources.faults_of(config.sources, config.attribution.grades, config.attribution.join)
+
+
+def _touch(config: Config) -> Iterator[ConfigFault]:
+    section = config.attribution
+    if section.is_by_id:
+        if section.touch_wait_s != AttributionSection().touch_wait_s:
+            rule = f'has no effect: needs attribution.join = "{LAST_TOUCH}"'
+            yield ConfigFault("attribution.touch_wait", f"{section.touch_wait_s}s", rule)
+        return
+    if section.touch_wait_s > section.lateness_s:
+        rule = f"must be <= attribution.lateness ({section.lateness_s}s), after which panes settle"
+        yield ConfigFault("attribution.touch_wait", f"{section.touch_wait_s}s", rule)
+    if section.window_s + section.touch_wait_s > LONGEST_TOUCHED_S:
+        rule = f"must be <= {LONGEST_TOUCHED_S // 86_400}d, with attribution.touch_wait"
+        yield ConfigFault("attribution.window", f"{section.window_s}s", rule)
 
 
 def _registry(config: Config) -> Iterator[ConfigFault]:
@@ -251,7 +271,14 @@ RULES: Final[tuple[tuple[tuple[str, ...], Rule], ...]] = (
     (("events.format",), _format),
     (("events.format", "events.ubi_lists"), _ubi_lists),
     (_GRADES_KEYS, _grades),
-    (("attribution.grades",), _sources),
+    (("attribution.grades", "attribution.join"), _sources),
+    (
+        (
+            *("attribution.join", "attribution.touch_wait"),
+            *("attribution.lateness", "attribution.window"),
+        ),
+        _touch,
+    ),
     (("registry.url", "registry.kind"), _registry),
     (("metrics.relevant_from", *_GRADES_KEYS), _relevant),
     (("metrics.names",), _metrics),

@@ -123,6 +123,7 @@ class Config:
             derivations=tuple(one.derivation for one in self.derive),
             judged=judged_of(self.judgements),
             missing=self.judgements.missing,
+            touch_ms=None if self.attribution.is_by_id else 1000 * self.attribution.touch_wait_s,
         )
 
     @cached_property
@@ -165,6 +166,7 @@ class Config:
             ubi_lists=self.events.ubi_lists,
             attributes=tuple(sorted(self.used_attributes.difference(self._derived))),
             queries=self.queries.is_on or bool(self.derive) or self.judgements.is_on,
+            join=self.attribution.join,
         )
 
     @property

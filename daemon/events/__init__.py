@@ -33,7 +33,10 @@ from .fields import (
 from .formats import FORMATS, decoder, rejected_future, too_large
 from .native import TIMED_DECODER, TimedFeedback, TimedImpression, native_text
 from .types import (
+    BY_ID,
     DROP_REASONS,
+    JOINS,
+    LAST_TOUCH,
     LONG_RECORD_BYTES,
     MAX_ELEMENTS,
     MAX_TEXT_BYTES,
@@ -64,6 +67,9 @@ from .types import (
 from .ubi import LISTS, LOGGED
 
 __all__ = (
+    "BY_ID",
+    "JOINS",
+    "LAST_TOUCH",
     "as_fields",
     "attribute_texts",
     "can_be_fields",

@@ -18,6 +18,7 @@ from .fields import (
     ABSENT,
     InvalidField,
     check_item_or_rank,
+    check_joins,
     decoded,
     grade_value,
     grade_values,
@@ -34,7 +35,7 @@ from .fields import (
     too_long,
     whole_rank,
 )
-from .types import Event, Feedback, Impression, Limits
+from .types import BY_ID, Event, Feedback, Impression, Limits
 
 _MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw] | None)
 _SCALAR: Final = msgspec.json.Decoder(str | int | float | bool | None)
@@ -148,22 +149,27 @@ _FEEDBACK_FIELDS: Final = {
     "rank": "bad_rank",
     "grade": "bad_grade",
 }
+_VISITOR_FIELDS: Final = {"visitor": "bad_id", "user_id": "bad_id"}
 _TYPE_FIELD: Final = {"type": "wrong_type"}
 _NAMED_FIELDS: Final = ("attributes", "experiments", "query")
-_FIELDS: Final = raw_decoder(
-    (*_TYPE_FIELD, *(_IMPRESSION_FIELDS | _FEEDBACK_FIELDS), *_NAMED_FIELDS)
-)
+_READ_FIELDS: Final = (*_TYPE_FIELD, *(_IMPRESSION_FIELDS | _FEEDBACK_FIELDS), *_NAMED_FIELDS)
+_FIELDS: Final = raw_decoder(_READ_FIELDS)
+_FIELDS_AND_VISITOR: Final = raw_decoder((*_READ_FIELDS, "visitor"))
+"""Visitors that nobody asks for cost nothing."""
 
 
 def read_carefully(value: bytes, limits: Limits) -> Event | Trimmed:
     """Return the event of one object, read field by field and slowly. Raises `InvalidField`, with a
     sentence for people, for the first rule that it breaks."""
-    raw = decoded("record", value, _FIELDS, "wrong_type")
+    with_visitors = limits.join != BY_ID
+    decoder = _FIELDS_AND_VISITOR if with_visitors else _FIELDS
+    raw = decoded("record", value, decoder, "wrong_type")
     kind = present(plain_values(raw, _TYPE_FIELD), "type")
     if kind == "impression":
         return _read_impression(raw, limits)
     if kind == "feedback":
-        return _read_feedback(plain_values(raw, _FEEDBACK_FIELDS), limits)
+        fields = _FEEDBACK_FIELDS | _VISITOR_FIELDS if with_visitors else _FEEDBACK_FIELDS
+        return _read_feedback(plain_values(raw, fields), limits)
     if isinstance(kind, str):
         raise refused("unknown_type", "type", kind, "must be impression or feedback")
     raise refused("wrong_type", "type", kind, "must be a string")
@@ -181,6 +187,8 @@ def _read_impression(raw: Struct, limits: Limits) -> Impression | Trimmed:
     if values["first_rank"] is not None:
         first_rank = whole_rank("first_rank", values["first_rank"], least=1)
     user_id = values["user_id"]
+    user_id = None if user_id in (None, "") else identifier("user_id", user_id)
+    visitor = None if limits.join == BY_ID else _visitor(plain_values(raw, _VISITOR_FIELDS))
     _check_by_item(values, items)
     dropped: list[str] = []
     impression = Impression(
@@ -191,12 +199,28 @@ def _read_impression(raw: Struct, limits: Limits) -> Impression | Trimmed:
         attributes=attribute_texts(attributes, dropped),
         experiments=attribute_texts(experiments, dropped),
         grades=grade_values("grades", values["grades"], limits.max_grade),
-        user_id=None if user_id in (None, "") else identifier("user_id", user_id),
+        user_id=user_id,
         teams=team_names("teams", values["teams"])[: max(0, limits.depth)],
         by_item=values["by_item"] is True,
         query=query_text(query, dropped) if limits.queries else None,
+        visitor=visitor,
     )
     return Trimmed(impression, tuple(dropped)) if dropped else impression
+
+
+def _joins_by(values: Mapping[str, object], limits: Limits) -> tuple[str, str | None]:
+    if limits.join == BY_ID:
+        return identifier("impression_id", present(values, "impression_id")), None
+    stated = values["impression_id"]
+    id_ = None if stated is None else identifier("impression_id", stated)
+    return limits.joins_by(id_, _visitor(values))
+
+
+def _visitor(values: Mapping[str, object]) -> str | None:
+    """Who saw a list, or reacted: `visitor`, else `user_id`."""
+    found = [(name, values[name]) for name in _VISITOR_FIELDS]
+    named = [identifier(*one) for one in found if one[1] not in (None, "")]
+    return named[0] if named else None
 
 
 def _check_by_item(values: Mapping[str, object], items: tuple[str, ...]) -> None:
@@ -210,7 +234,7 @@ def _check_by_item(values: Mapping[str, object], items: tuple[str, ...]) -> None
 
 
 def _read_feedback(values: Mapping[str, object], limits: Limits) -> Feedback:
-    impression_id = identifier("impression_id", present(values, "impression_id"))
+    impression_id, visitor = _joins_by(values, limits)
     time_ms = timestamp_ms(present(values, "timestamp"))
     kind, item, rank, grade = (values[name] for name in ("kind", "item", "rank", "grade"))
     if kind is None and grade is None:
@@ -222,6 +246,8 @@ def _read_feedback(values: Mapping[str, object], limits: Limits) -> Feedback:
         item=None if item is None else identifier("item", item),
         rank=None if rank is None else whole_rank("rank", rank),
         grade=None if grade is None else grade_value("grade", grade, limits.max_grade),
+        visitor=visitor,
     )
     check_item_or_rank(feedback.item, feedback.rank)
+    check_joins(impression_id, visitor, feedback.item)
     return feedback

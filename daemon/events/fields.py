@@ -68,6 +68,15 @@ def missing(name: str) -> InvalidField:
     return InvalidField("missing_field", f"{name}: must be there and not null")
 
 
+def check_joins(impression_id: str, visitor: str | None, item: str | None) -> None:
+    """Raise InvalidField where feedback could join to nothing: by id, or else by its visitor and
+    its item."""
+    if not impression_id and visitor is None:
+        raise missing("impression_id, visitor")
+    if not impression_id and item is None:
+        raise missing("item")
+
+
 def decoded(
     name: str, raw: msgspec.Raw | bytes, decoder: msgspec.json.Decoder[_T], reason: str
 ) -> _T:

@@ -34,6 +34,7 @@ from .types import (
     PlainFeedback,
     PlainImpression,
     PlainSearch,
+    PlainVisit,
     Rejected,
     ValueDecoder,
     nothing_plain,
@@ -47,7 +48,7 @@ Raises `InvalidField`, and nothing else, for any other bytes, arrays included.
 
 ReadPlain: TypeAlias = Callable[[bytes], Plain]
 
-_SHOWN: Final = frozenset((PlainImpression, PlainSearch))
+_SHOWN: Final = frozenset((PlainImpression, PlainSearch, PlainVisit))
 
 FORMATS: Final[
     Mapping[str, tuple[Callable[[Limits], ReadObject], Callable[[Limits], ReadPlain] | None]]
@@ -248,8 +249,11 @@ def _plain_events(found: Sequence[Plain | None]) -> PlainEvents:
     if len(shown) + len(reactions) < len(found):
         left = [n for n, one in enumerate(found) if one is None]
     queries: Sequence[str | None] = ()
-    if shown and type(shown[0]) is PlainSearch:
+    if shown and type(shown[0]) is not PlainImpression:
         queries = [one.query for one in shown]
+    visitors: Sequence[str | None] = ()
+    if shown and type(shown[0]) is PlainVisit:
+        visitors = [one.visitor or one.user_id or None for one in shown]
     return PlainEvents(
         len(found),
         [
@@ -261,6 +265,7 @@ def _plain_events(found: Sequence[Plain | None]) -> PlainEvents:
                 [one.user_id or None for one in shown],
                 raw=shown,
                 queries=queries,
+                visitors=visitors,
             )
         ],
         [

@@ -22,13 +22,14 @@ from typing import Annotated, Any, Final, TypeAlias, TypeGuard, cast
 
 import msgspec
 from msgspec import Meta, Struct
-from msgspec.structs import astuple
+from msgspec.structs import astuple, replace
 
 from .attributes import Trimmed, as_fields, can_be_fields, read_carefully, without_empty
 from .fields import (
     RANK_LIMIT,
     InvalidField,
     check_item_or_rank,
+    check_joins,
     grade_value,
     grade_values,
     identifier,
@@ -38,6 +39,8 @@ from .fields import (
     too_long,
 )
 from .types import (
+    BY_ID,
+    LAST_TOUCH,
     MAX_TEXT_BYTES,
     MILLISECONDS_BELOW,
     SECONDS_BELOW,
@@ -51,6 +54,7 @@ from .types import (
     PlainImpression,
     PlainSearch,
     PlainTimestamp,
+    PlainVisit,
 )
 
 _BACKSLASH: Final = ord("\\")
@@ -82,6 +86,23 @@ class _Search(_Impression, tag_field="type", tag="impression", gc=False):
     query: str | None = None
 
 
+class _Visit(_Search, tag_field="type", tag="impression", gc=False):
+    visitor: _Text | int | None = None
+
+
+class _Reaction(Struct, tag_field="type", tag="feedback", gc=False, kw_only=True):
+    """Feedback where some of it joins by last touch."""
+
+    impression_id: _AnyId | None = None
+    timestamp: _Timestamp
+    kind: _Text | None = None
+    item: _AnyId | None = None
+    rank: _Rank | None = None
+    grade: float | None = None
+    visitor: _Text | int | None = None
+    user_id: _Text | int | None = None
+
+
 class _Feedback(Struct, tag_field="type", tag="feedback", gc=False):
     impression_id: _AnyId
     timestamp: _Timestamp
@@ -95,10 +116,17 @@ read_plain: Final = msgspec.json.Decoder(PlainImpression | PlainFeedback).decode
 """Reads one plain record; raises ValueError or RecursionError for any other."""
 _read_plain_searches: Final = msgspec.json.Decoder(PlainSearch | PlainFeedback).decode
 """The same, with queries."""
+_read_plain_visits: Final = msgspec.json.Decoder(PlainVisit).decode
+_read_plain_visits_and_ids: Final = msgspec.json.Decoder(PlainVisit | PlainFeedback).decode
+"""The same, with visitors: of feedback only what has an id is plain, where that counts."""
 
 
 def plain_reader(limits: Limits) -> Callable[[bytes], Plain]:
     """Return what reads plain records, with their queries where those are needed."""
+    if limits.join == LAST_TOUCH:
+        return _read_plain_visits
+    if limits.join != BY_ID:
+        return _read_plain_visits_and_ids
     return _read_plain_searches if limits.queries else read_plain
 
 
@@ -130,9 +158,9 @@ def reader(
     depth, max_grade, names = limits.depth, limits.max_grade, limits.attributes
     if names is not None and not can_be_fields(names):
         return lambda value: read_rest(value, limits)
-    plainest = _Search if limits.queries else _Impression
-    impression_type = plainest if names is None else _needed_type(names, plainest)
-    decode = msgspec.json.Decoder(impression_type | _Feedback).decode
+    needs_queries = limits.queries
+    impression_type, feedback_type = _types(limits)
+    decode: Callable[[bytes], Any] = msgspec.json.Decoder(impression_type | feedback_type).decode
 
     def read(value: bytes) -> Event | Trimmed:
         try:
@@ -144,8 +172,11 @@ def reader(
             if len(value) > MAX_TEXT_BYTES and (_BACKSLASH in value or not value.isascii()):
                 _check_bytes(wire)
             if type(wire) is impression_type:
-                query = wire.query if isinstance(wire, _Search) else None
-                return _impression(wire, time_ms, depth, max_grade, names, query)
+                query = wire.query if needs_queries and isinstance(wire, _Search) else None
+                shown = _impression(wire, time_ms, depth, max_grade, names, query)
+                return _seen(shown, wire.visitor) if isinstance(wire, _Visit) else shown
+            if type(wire) is _Reaction:
+                return _reaction(wire, time_ms, limits)
             impression_id, item, kind = wire.impression_id, wire.item, wire.kind
             if type(item) is str and type(impression_id) is str and kind and wire.grade is None:
                 return Feedback(impression_id, time_ms, kind, item, wire.rank)
@@ -154,6 +185,16 @@ def reader(
             return read_rest(value, limits)
 
     return read
+
+
+def _types(limits: Limits) -> tuple[type[_Impression], type[Struct]]:
+    """Return the record types that read no more than is needed."""
+    shown: type[_Impression] = _Search if limits.queries else _Impression
+    reacted: type[Struct] = _Feedback
+    if limits.join != BY_ID:
+        shown, reacted = _Visit, _Reaction
+    names = limits.attributes
+    return shown if names is None else _needed_type(names, shown), reacted
 
 
 def _needed_type(names: tuple[str, ...], base: type[_Impression]) -> type[_Impression]:
@@ -197,6 +238,25 @@ def _impression(
     )
 
 
+def _seen(shown: Impression, visitor: str | int | None) -> Impression:
+    """The impression with its visitor."""
+    if visitor is not None and type(visitor) is not str:
+        visitor = identifier("visitor", visitor)
+    return replace(shown, visitor=visitor or shown.user_id)
+
+
+def _reaction(wire: _Reaction, time_ms: int, limits: Limits) -> Feedback:
+    texts = wire.impression_id, wire.item, wire.visitor or wire.user_id or None
+    id_, item, visitor = (t if t is None or type(t) is str else identifier("", t) for t in texts)
+    impression_id, visitor = limits.joins_by(id_, visitor)
+    grade = None if wire.grade is None else grade_value("grade", wire.grade, limits.max_grade)
+    check_item_or_rank(item, wire.rank)
+    check_joins(impression_id, visitor, item)
+    if grade is None and wire.kind is None:
+        raise missing("kind, grade")
+    return Feedback(impression_id, time_ms, wire.kind, item, wire.rank, grade, visitor)
+
+
 def _attributes(wire: _Impression, names: _Names) -> dict[str, str]:
     attributes: Any = wire.attributes
     if attributes is None or names is None:
@@ -238,11 +298,12 @@ def _as_strings(items: tuple[str | int, ...]) -> tuple[str, ...]:
     return strings
 
 
-def _check_bytes(wire: _Impression | _Feedback) -> None:
+def _check_bytes(wire: _Impression | _Feedback | _Reaction) -> None:
     """Raise `InvalidField` where a text of few enough characters has too many bytes."""
     texts: list[object]
     if isinstance(wire, _Impression):
         texts = [wire.impression_id, wire.user_id, *wire.items, *(wire.grades or ())]
+        texts += [wire.visitor] if isinstance(wire, _Visit) else []
         attributes: Any = wire.attributes
         for named in (attributes, wire.experiments):
             if isinstance(named, Struct):
@@ -251,6 +312,7 @@ def _check_bytes(wire: _Impression | _Feedback) -> None:
                 texts += [*named, *named.values()]
     else:
         texts = [wire.impression_id, wire.kind, wire.item]
+        texts += [wire.visitor, wire.user_id] if isinstance(wire, _Reaction) else []
     for text in texts:
         if type(text) is str and len(text) > SURELY_SHORT and too_long(text):
             raise InvalidField("bad_id")
@@ -268,15 +330,19 @@ class _ImpressionText(msgspec.Struct, tag_field="type", tag="impression", omit_d
     teams: tuple[str | None, ...] = ()
     by_item: bool = False
     query: str | None = None
+    visitor: str | None = None
 
 
-class _FeedbackText(msgspec.Struct, tag_field="type", tag="feedback", omit_defaults=True):
-    impression_id: str
+class _FeedbackText(
+    msgspec.Struct, tag_field="type", tag="feedback", omit_defaults=True, kw_only=True
+):
+    impression_id: str = ""
     timestamp: int | str
     kind: str | None = None
     item: str | None = None
     rank: int | None = None
     grade: float | None = None
+    visitor: str | None = None
 
 
 _encode: Final = msgspec.json.Encoder().encode
@@ -302,11 +368,18 @@ def native_text(event: Event) -> bytes:
                 event.teams,
                 event.by_item,
                 event.query,
+                None if event.visitor == event.user_id else event.visitor,
             )
         )
     assert isinstance(event, Feedback)
     return _encode(
         _FeedbackText(
-            event.impression_id, timestamp, event.kind, event.item, event.rank, event.grade
+            impression_id=event.impression_id,
+            timestamp=timestamp,
+            kind=event.kind,
+            item=event.item,
+            rank=event.rank,
+            grade=event.grade,
+            visitor=event.visitor,
         )
     )

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, Protocol, TypeAlias
 import msgspec
 from msgspec import Meta, Raw
 
-from relevanced.metrics import Integers
+from relevanced.metrics import Integers, user_hashes
 
 Index: TypeAlias = Sequence[int] | Integers
 
@@ -45,6 +45,8 @@ class Impressions(msgspec.Struct, gc=False):
     """Without labels: the `PlainImpression` of each, which has them as JSON."""
     queries: Sequence[str | None] = ()
     """What was searched for, (m,); empty where it is not needed, or nothing is known of it."""
+    visitors: Sequence[str | None] = ()
+    """Who saw them, likewise."""
 
 
 class FeedbackFields(msgspec.Struct, gc=False):
@@ -141,13 +143,21 @@ class Impression(msgspec.Struct, frozen=True, gc=False):
     whatever is known of the ranks above it; empty if that rank does not count."""
     query: str | None = None
     """What was searched for, as the record has it, where `Limits.queries` asks for it."""
+    visitor: str | None = None
+    """Who saw it, where `Limits.join` asks for it."""
+
+    @property
+    def identity(self) -> str:
+        """What tells it from events of other impressions."""
+        return self.impression_id
 
 
 class Feedback(msgspec.Struct, frozen=True, gc=False):
     """One reaction to an item of an impression: implicit (`kind`) or, where `grade` is set,
     explicit.
 
-    At least one of `item` and `rank` is set. A rank without an item is ≥ 1.
+    At least one of `item` and `rank` is set. A rank without an item is ≥ 1. What joins by last
+    touch has a visitor and an item, and an empty `impression_id`; all other has no visitor.
     """
 
     impression_id: str
@@ -156,6 +166,12 @@ class Feedback(msgspec.Struct, frozen=True, gc=False):
     item: str | None = None
     rank: int | None = None
     grade: float | None = None
+    visitor: str | None = None
+
+    @property
+    def identity(self) -> str:
+        """What tells it from feedback on other impressions: the id, or the visitor's hash."""
+        return self.impression_id or f"visitor {user_hashes([self.visitor or ''])[0]:016x}"
 
 
 class Rejected(msgspec.Struct, frozen=True, gc=False):
@@ -229,6 +245,13 @@ class PlainSearch(PlainImpression, tag_field="type", tag="impression", gc=False)
     query: str | None = None
 
 
+class PlainVisit(PlainSearch, tag_field="type", tag="impression", gc=False):
+    """A plain impression with its query and its visitor."""
+
+    visitor: Annotated[str, Meta(max_length=SURELY_SHORT)] | None = None
+    """An empty one is none: then it is `user_id`."""
+
+
 class PlainFeedback(msgspec.Struct, tag_field="type", tag="feedback", gc=False):
     """Plain feedback: a reaction of some kind to an item, with or without its rank."""
 
@@ -240,7 +263,7 @@ class PlainFeedback(msgspec.Struct, tag_field="type", tag="feedback", gc=False):
     grade: None = None
 
 
-Plain: TypeAlias = PlainImpression | PlainSearch | PlainFeedback
+Plain: TypeAlias = PlainImpression | PlainSearch | PlainVisit | PlainFeedback
 
 
 class Decoder(Protocol):
@@ -279,6 +302,11 @@ class ValueDecoder(Decoder, Protocol):
         """The same events in slices; see `slices_of`."""
 
 
+BY_ID: Final = "id"
+LAST_TOUCH: Final = "last_touch"
+JOINS: Final = (BY_ID, LAST_TOUCH, "id, else last_touch")
+
+
 class Limits(msgspec.Struct, frozen=True):
     """The limits that a format checks each event against."""
 
@@ -295,6 +323,15 @@ class Limits(msgspec.Struct, frozen=True):
     """The attributes that are needed: others are skipped unread. None: all are needed."""
     queries: bool = False
     """Whether queries are needed: else they are skipped unread."""
+    join: str = BY_ID
+    """How feedback finds its impression: one of `JOINS`. Visitors are read where some joins by last
+    touch."""
+
+    def joins_by(self, impression_id: str | None, visitor: str | None) -> tuple[str, str | None]:
+        """The id and the visitor by which feedback with both joins: one of them at most."""
+        if impression_id and self.join != LAST_TOUCH:
+            return impression_id, None
+        return "", visitor if self.join != BY_ID else None
 
 
 class LogRecord(Protocol):

@@ -44,7 +44,7 @@ from .fields import (
     timestamp_ms,
     whole_rank,
 )
-from .types import Event, Feedback, Impression, Limits
+from .types import BY_ID, Event, Feedback, Impression, Limits
 
 # Field → the rejection reason of a number there that is too large for any type.
 _ACTION_FIELD: Final = {"action_name": "wrong_type"}
@@ -94,6 +94,7 @@ def reader(limits: Limits) -> Callable[[bytes], Event | Trimmed | None]:
     """Return the reader of one UBI query or event, which returns None for an action line."""
 
     fields = _FIELDS_AND_QUERY if limits.queries else _FIELDS
+    event_fields = _EVENT_FIELDS if limits.join == BY_ID else _EVENT_FIELDS | _USER_FIELDS
 
     def read(value: bytes) -> Event | Trimmed | None:
         if is_bulk_action(value):
@@ -104,7 +105,7 @@ def reader(limits: Limits) -> Callable[[bytes], Event | Trimmed | None]:
             return _read_query(raw, limits)
         if action == _SHOWN_ACTION and limits.ubi_lists == SHOWN:
             return _read_shown(raw, limits)
-        return _read_event(action, plain_values(raw, _EVENT_FIELDS), limits)
+        return _read_event(action, plain_values(raw, event_fields), limits)
 
     return read
 
@@ -134,7 +135,8 @@ def _read_query(raw: msgspec.Struct, limits: Limits) -> Impression | Trimmed:
 def _read_shown(raw: msgspec.Struct, limits: Limits) -> Impression | Trimmed:
     """An item that was shown, at its rank."""
     values = plain_values(raw, _EVENT_FIELDS | _USER_FIELDS)
-    event = _read_event(_SHOWN_ACTION, values, limits)
+    by_id = msgspec.structs.replace(limits, join=BY_ID)
+    event = _read_event(_SHOWN_ACTION, values, by_id)
     if event.item is None or event.rank is None or event.rank < 1:
         rule = "an impression of an item must have both, and its rank must be >= 1"
         base = f"events.rank_base={limits.rank_base}"
@@ -167,6 +169,7 @@ def _described(
         attributes=attribute_texts(_attributes(application, details, limits), dropped),
         experiments=attribute_texts(_experiments(details), dropped),
         user_id=None if user_field is None else identifier(user_field, values[user_field]),
+        visitor=None if limits.join == BY_ID else _client(values),
     )
     return Trimmed(whole, tuple(dropped)) if dropped else whole
 
@@ -198,7 +201,7 @@ def _scalars(named: Mapping[str, Raw]) -> dict[str, Raw]:
 
 
 def _read_event(action: object, values: Mapping[str, object], limits: Limits) -> Feedback:
-    query_id = identifier("query_id", _of_search(values))
+    query_id, visitor = _joins_by(values, limits)
     details = members("event_attributes", values["event_attributes"])
     item = members("event_attributes.object", details.get("object")).get("object_id")
     ordinal = members("event_attributes.position", details.get("position")).get("ordinal")
@@ -210,10 +213,29 @@ def _read_event(action: object, values: Mapping[str, object], limits: Limits) ->
         kind=kind_text("action_name", action),
         item=None if item is None else identifier("object_id", item),
         rank=None if ordinal is None else _rank(ordinal, limits.rank_base),
+        visitor=visitor,
     )
-    if feedback.item is None and (feedback.rank is None or feedback.rank < 1):
+    if feedback.item is None and (visitor or feedback.rank is None or feedback.rank < 1):
         raise InvalidField("no_item", "object_id, ordinal: the event is about no item of a list")
     return feedback
+
+
+def _joins_by(values: Mapping[str, object], limits: Limits) -> tuple[str, str | None]:
+    if limits.join == BY_ID:
+        return identifier("query_id", _of_search(values)), None
+    stated = values["query_id"]
+    id_ = None if stated in (None, "") else identifier("query_id", stated)
+    found = limits.joins_by(id_, _client(values))
+    if found == ("", None):
+        rule = "the event belongs to no search, and to nobody"
+        raise InvalidField("no_query_id", f"query_id, {', '.join(_USER_FIELDS)}: {rule}")
+    return found
+
+
+def _client(values: Mapping[str, object]) -> str | None:
+    """Who saw a list, or reacted: the client, which a login does not change, else the user."""
+    named = [name for name in reversed(_USER_FIELDS) if values[name] not in (None, "")]
+    return identifier(named[0], values[named[0]]) if named else None
 
 
 def _of_search(values: Mapping[str, object]) -> object:

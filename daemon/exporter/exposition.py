@@ -21,7 +21,13 @@ from ..changes import FeedbackGap, Marker, Silence, newest
 from ..events import DROP_REASONS, REJECTION_REASONS, SKIP_REASONS
 from ..experiments import NO_FINDINGS, Findings
 from ..judgements import start_text
-from ..lane import FEEDBACK_OUTCOMES, IMPRESSION_OUTCOMES, Rows, topic_and_reason
+from ..lane import (
+    FEEDBACK_OUTCOMES,
+    IMPRESSION_OUTCOMES,
+    TOUCH_OUTCOMES,
+    Rows,
+    topic_and_reason,
+)
 from ..plan import WEIGHT_UNIT, Plan, Surfaces
 from ..telemetry import FAMILIES, Family
 from ..views import VIEWS, Counters, Snapshot, estimates
@@ -296,6 +302,8 @@ def _metric_totals(rows: Rows, column: int, unit: int) -> Iterable[tuple[Family,
 def _add_counts(bodies: Bodies, snapshot: Snapshot, plan: Plan) -> None:
     for stored, (family, always) in FAMILY_OF_COUNT.items():
         expected = plan.grouping_names[1:] if stored == "segment_overflow" else always
+        if stored == "feedback_outcomes" and plan.touch_ms is not None:
+            expected = (*expected, *TOUCH_OUTCOMES)
         counts = dict.fromkeys(expected, 0) | dict(snapshot.counts.get(stored, {}))
         labels = [_count_labels(family, value) for value in counts]
         add(bodies, family, "{", labels, "} ", list(counts.values()))

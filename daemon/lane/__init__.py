@@ -63,8 +63,10 @@ from .judged import (
 from .lane import (
     BEFORE,
     COUNT_FAMILIES,
+    COUNTED_BESIDE,
     FEEDBACK_OUTCOMES,
     IMPRESSION_OUTCOMES,
+    TOUCH_OUTCOMES,
     Columns,
     Instant,
     Lane,
@@ -82,9 +84,12 @@ from .new_impressions import (
     OpenSearches,
     QueryKeys,
     Subjects,
+    TouchColumns,
+    Touches,
     search_steps,
     searches_of,
     units_of,
+    visitor_hashes,
 )
 from .open_impressions import OpenImpressions, encode_items
 from .queries import (
@@ -115,10 +120,11 @@ from .row_sets import (
     take,
 )
 from .settling import latest_ms
-from .waiting import Waiting, WaitingFeedback
+from .waiting import Held, Waiting, WaitingFeedback
 from .watermarks import Pending, moved, moved_by_all
 
 __all__ = (
+    "COUNTED_BESIDE",
     "Admission",
     "Admitted",
     "admitted_of",
@@ -151,6 +157,7 @@ __all__ = (
     "Grader",
     "has_same_queries",
     "hashes_of",
+    "Held",
     "IdIndex",
     "IMPRESSION_OUTCOMES",
     "indexes",
@@ -234,7 +241,11 @@ __all__ = (
     "TIME_ROUND",
     "Times",
     "topic_and_reason",
+    "TOUCH_OUTCOMES",
+    "TouchColumns",
+    "Touches",
     "units_of",
+    "visitor_hashes",
     "Waiting",
     "WaitingFeedback",
     "WHOLE",

@@ -33,7 +33,7 @@ from .attribute_texts import AttributeTexts
 from .columns.arrays import Numbers, new_column
 from .gain_states import GainStates
 from .judged import LaneJudged, judged_rows_of
-from .new_impressions import Assignments, QueryKeys, SearchColumns, SubjectColumns
+from .new_impressions import Assignments, QueryKeys, SearchColumns, SubjectColumns, TouchColumns
 from .open_impressions import OpenImpressions
 from .queries import LaneQueries, queries_of
 from .row_sets import PagedRows, Rows, RowSet
@@ -87,6 +87,11 @@ FEEDBACK_OUTCOMES: Final = (
     "ignored_kind",
 )
 """`rank_mismatch` is counted in addition to `joined`; each event has exactly one of the others."""
+TOUCH_OUTCOMES: Final = ("joined_last_touch", "unknown_visitor", "crowded_visitor")
+"""Counted in addition to `joined`; to `unjoined` where no impression of the visitor was there to
+choose; and to `unjoined` where there were more than last touch looks at."""
+COUNTED_BESIDE: Final = ("rank_mismatch", *TOUCH_OUTCOMES)
+"""What of feedback is counted in addition to its one outcome."""
 
 
 def skip_label(topic: str, reason: str) -> str:
@@ -175,6 +180,9 @@ class Lane(RowSet):
     class_files: dict[str, DatedFiles[QueryClasses]] = field(default_factory=dict)
     """By attribute that is derived by files."""
     changes: BatchChanges = field(default_factory=BatchChanges)
+    joins: list[tuple[tuple[object, ...], str, int]] | None = None
+    """Where somebody asks: (time, kind, item, rank and grade of feedback, id and time of the
+    impression that it joined), of feedback that is joined one by one."""
     mapped_records: Counter[str] = field(default_factory=Counter)
     """Topic → records that a mapping read since this was last reported: how the process works, and
     no part of the lane's counts."""
@@ -325,7 +333,9 @@ def new_lane(number: int, plan: Plan, offsets: dict[str, int], topics: Sequence[
         pending={topic: Pending() for topic in topics},
         offsets=dict(offsets),
         open=OpenImpressions(
-            columns=_columns_of(plan), searches=None if plan.searches is None else SearchColumns()
+            columns=_columns_of(plan),
+            searches=None if plan.searches is None else SearchColumns(),
+            touches=None if plan.touch_ms is None else TouchColumns(),
         ),
         waiting=WaitingFeedback(),
         segments=LaneSegments(),

@@ -332,6 +332,80 @@ class SearchColumns:
         return OpenSearches(numbers.astype(np.int64), users.astype(np.int64))
 
 
+NO_VISITOR: Final = 0
+"""Hash of no visitor."""
+_FARTHEST_MS: Final = 2**31 - 1
+
+
+def visitor_hashes(visitors: Sequence[str | None]) -> Integers:
+    """The hash of each visitor, (n,), of 8 bytes; NO_VISITOR for none."""
+    found = np.full(len(visitors), NO_VISITOR, np.int64)
+    named = [n for n, visitor in enumerate(visitors) if visitor]
+    found[named] = user_hashes(visitors[n] or "" for n in named).view(np.int64)
+    return found
+
+
+@dataclass(frozen=True)
+class Touches:
+    """Of impressions, (n,) each, what last touch needs to know."""
+
+    visitors: Integers
+    """Hashes of those who saw them; NO_VISITOR for nobody."""
+    met_ms: Integers
+    """The watermarks that their first records met."""
+
+    def part(self, start: int, stop: int) -> "Touches":
+        """Those from `start` to before `stop`."""
+        return Touches(self.visitors[start:stop], self.met_ms[start:stop])
+
+
+class TouchColumns:
+    """Visitors of open impressions and the watermarks that these met, by the same index as their
+    other columns: 12 bytes each."""
+
+    def __init__(self) -> None:
+        self._visitors, self._after_ms = Column("q"), Column("i")
+        self.met_ms: dict[int, dict[int, int]] = {}
+        """Slot → rank from 0 → the watermark that its item met, of items of later records."""
+
+    def extend(self, new: Touches | None, times_ms: Integers) -> None:
+        """Append those of impressions of these times; None: nobody saw them."""
+        if new is None:
+            self._visitors.skip(len(times_ms))
+            self._after_ms.skip(len(times_ms))
+        else:
+            self._visitors.extend(new.visitors)
+            after_ms = new.met_ms - times_ms
+            self._after_ms.extend(np.clip(after_ms, -_FARTHEST_MS, _FARTHEST_MS).astype(np.int32))
+
+    def note_items(
+        self, slot: int, before: Sequence[str | None], after: Sequence[str | None], met_ms: int
+    ) -> None:
+        """Note the watermark that a record met, of the items which it adds to a list."""
+        known = [*before, *[None] * (len(after) - len(before))]
+        for rank0, (old, new) in enumerate(zip(known, after, strict=True)):
+            if old != new:
+                self.met_ms.setdefault(slot, {})[rank0] = met_ms
+
+    def drop_front(self, count: int) -> None:
+        """Drop the first ones."""
+        self._visitors.drop_front(count)
+        self._after_ms.drop_front(count)
+
+    def at(self, indices: Integers, times_ms: Integers) -> Touches:
+        """Those of the impressions at these indices, and of these times."""
+        after_ms = self._after_ms.view()[indices].astype(np.int64)
+        return Touches(self._visitors.view()[indices], times_ms + after_ms)
+
+    def of_visitors(self, visitors: Integers) -> Integers:
+        """The indices, ascending, of the impressions of some visitors, hashes (v,), and of a few
+        others: by a table of 2 bytes of the hash, so that no index must be kept."""
+        table = np.zeros(1 << 16, np.bool_)
+        table[visitors & 0xFFFF] = True
+        low = self._visitors.view().view(np.uint16)[::4]
+        return np.flatnonzero(table[low])
+
+
 @dataclass(frozen=True)
 class NewImpressions:
     """Impressions to add, (n,) of each; texts as `Texts.extend` takes them."""
@@ -345,6 +419,7 @@ class NewImpressions:
     hashes: NDArray[np.int64]
     subjects: Subjects | None = None
     searches: OpenSearches | None = None
+    touches: Touches | None = None
 
     def part(self, start: int, stop: int) -> "NewImpressions":
         """The impressions from `start` to before `stop`."""
@@ -361,4 +436,5 @@ class NewImpressions:
             hashes=self.hashes[part],
             subjects=self.subjects and self.subjects.part(start, stop),
             searches=self.searches and self.searches.part(start, stop),
+            touches=self.touches and self.touches.part(start, stop),
         )

@@ -7,7 +7,7 @@ index into the columns, which changes whenever `trim` drops closed impressions a
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
 import numpy as np
@@ -16,7 +16,15 @@ from numpy.typing import NDArray
 from .columns.arrays import Codes, Column, new_column
 from .columns.indexes import NOT_FOUND, IdIndex, PaneSpans, Times, hash_of
 from .columns.texts import Joined, Texts, cut, joined
-from .new_impressions import NewImpressions, OpenSearches, SearchColumns, SubjectColumns, Subjects
+from .new_impressions import (
+    NewImpressions,
+    OpenSearches,
+    SearchColumns,
+    SubjectColumns,
+    Subjects,
+    TouchColumns,
+    Touches,
+)
 
 IntOrArray = TypeVar("IntOrArray", int, NDArray[np.int64])
 """One integer, or an array of them."""
@@ -47,6 +55,7 @@ class OpenImpressions:
         base: int = 0,
         columns: SubjectColumns | None = None,
         searches: SearchColumns | None = None,
+        touches: TouchColumns | None = None,
     ) -> None:
         self.base = base
         """The slot at index 0 of the columns."""
@@ -71,6 +80,8 @@ class OpenImpressions:
         """Units (user, session, …) and experiment arms; None where no experiment is tracked."""
         self.searches = searches
         """Queries and users; None where no queries are kept."""
+        self.touches = touches
+        """Visitors; None where no feedback joins by last touch."""
         self.teams: dict[int, tuple[str | None, ...]] = {}
         """Slot → the ranker that contributed each rank, for lists that two rankers share."""
         self.shared_hashes: set[int] = set()
@@ -106,6 +117,7 @@ class OpenImpressions:
         items: bytes,
         subject: Subjects | None = None,
         search: OpenSearches | None = None,
+        touch: Touches | None = None,
     ) -> int:
         """Add a new impression; returns its slot."""
         slot, id_hash = self.next_slot, hash_of(impression_id)
@@ -120,7 +132,7 @@ class OpenImpressions:
         self.states.append(state)
         self.hashes.append(id_hash)
         self.is_open.append(1)
-        self._extend_beside(subject, search, 1)
+        self._extend_beside(subject, search, touch, np.array([time_ms]))
         slots = np.array([slot])
         self._index.insert(slots, np.array([id_hash]))
         self._panes.note(np.array([pane]), slots)
@@ -140,19 +152,25 @@ class OpenImpressions:
         self.states.extend(new.states)
         self.hashes.extend(new.hashes)
         self.is_open += b"\1" * count
-        self._extend_beside(new.subjects, new.searches, count)
+        self._extend_beside(new.subjects, new.searches, new.touches, new.times_ms)
         slots = np.arange(first, first + count)
         self._index.insert(slots, new.hashes)
         self._panes.note(new.panes, slots)
         return first
 
     def _extend_beside(
-        self, subjects: Subjects | None, searches: OpenSearches | None, count: int
+        self,
+        subjects: Subjects | None,
+        searches: OpenSearches | None,
+        touches: Touches | None,
+        times_ms: NDArray[np.int64],
     ) -> None:
         if self.subjects is not None:
-            self.subjects.extend(subjects, count)
+            self.subjects.extend(subjects, len(times_ms))
         if self.searches is not None:
-            self.searches.extend(searches, count)
+            self.searches.extend(searches, len(times_ms))
+        if self.touches is not None:
+            self.touches.extend(touches, times_ms)
 
     def restore(self, slots: NDArray[np.int64], new: NewImpressions) -> None:
         """Add impressions under the slots, ascending, that they had when they were stored."""
@@ -240,7 +258,11 @@ class OpenImpressions:
         are what `slots_before` returns."""
         np.frombuffer(self.is_open, np.uint8)[self.index_of(slots)] = 0
         self._panes.forget_before(before)
-        for by_slot in (self.grades, self.delays_ms, self.paged_items, self.teams):
+        by_slots: list[dict[int, Any]] = [
+            *(self.grades, self.delays_ms, self.paged_items, self.teams),
+            *([] if self.touches is None else [self.touches.met_ms]),
+        ]
+        for by_slot in by_slots:
             for slot in by_slot.keys() & slots.tolist() if by_slot else ():
                 by_slot.pop(slot)
 
@@ -262,7 +284,7 @@ class OpenImpressions:
             for values in (self.times_ms, self.combinations, self.states, self.hashes):
                 values.skip(missing)
             self.is_open.extend(bytes(missing))
-            self._extend_beside(None, None, missing)
+            self._extend_beside(None, None, None, np.zeros(missing, np.int64))
 
     def trim(self) -> None:
         """Release the memory of closed slots at the front."""
@@ -275,7 +297,7 @@ class OpenImpressions:
         for values in (self.times_ms, self.combinations, self.states, self.hashes):
             values.drop_front(closed)
         del self.is_open[:closed]
-        for beside in (self.subjects, self.searches):
+        for beside in (self.subjects, self.searches, self.touches):
             if beside is not None:
                 beside.drop_front(closed)
         self.base += closed

@@ -25,9 +25,16 @@ class Waiting(msgspec.Struct, array_like=True):
     grade: float | None
 
 
+class Held(Waiting, array_like=True):
+    """Feedback that names no impression, until last touch chooses one: `impression_id` is empty."""
+
+    visitor: int = 0
+    """Hash of who reacted, as `new_impressions.visitor_hashes` gives it."""
+
+
 @dataclass
 class WaitingFeedback:
-    """The waiting feedback of one lane, by serial and by impression id."""
+    """The waiting feedback of one lane, by serial, and by impression id but for what is held."""
 
     next_serial: int = 0
     by_serial: dict[int, Waiting] = field(default_factory=dict)
@@ -37,6 +44,8 @@ class WaitingFeedback:
     _by_age: list[tuple[int, int]] = field(default_factory=list)
     """Heap of (time, serial); entries of feedback that was removed are skipped when they are
     popped."""
+    _held: list[tuple[int, int]] = field(default_factory=list)
+    """The same of what is held."""
 
     def __len__(self) -> int:
         return len(self.by_serial)
@@ -55,6 +64,9 @@ class WaitingFeedback:
     def put(self, serial: int, feedback: Waiting) -> None:
         """Add feedback under the serial that it had when it was stored."""
         self.by_serial[serial] = feedback
+        if isinstance(feedback, Held):
+            heappush(self._held, (feedback.time_ms, serial))
+            return
         self._serials.setdefault(feedback.impression_id, {})[serial] = None
         heappush(self._by_age, (feedback.time_ms, serial))
 
@@ -65,6 +77,8 @@ class WaitingFeedback:
     def remove(self, serial: int) -> Waiting:
         """Remove feedback and return it."""
         feedback = self.by_serial.pop(serial)
+        if isinstance(feedback, Held):
+            return feedback
         serials = self._serials[feedback.impression_id]
         del serials[serial]
         if not serials:
@@ -77,3 +91,12 @@ class WaitingFeedback:
             _, serial = heappop(self._by_age)
             if serial in self.by_serial:
                 yield self.remove(serial)
+
+    def take_held(self, time_ms: int) -> Iterator[Held]:
+        """Remove and yield what is held of this time or an earlier one."""
+        while self._held and self._held[0][0] <= time_ms:
+            _, serial = heappop(self._held)
+            if serial in self.by_serial:
+                feedback = self.remove(serial)
+                assert isinstance(feedback, Held)
+                yield feedback

@@ -333,7 +333,6 @@ class FeedbackTable:
     rank_base: int = 1
     grade: Expression | None = None
     visitor: Expression | None = None
-    join: str = "id"
 
 
 @dataclass(frozen=True)

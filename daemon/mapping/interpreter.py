@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 from ..events import (
+    BY_ID,
     RANK_LIMIT,
     Feedback,
     Impression,
@@ -217,10 +218,12 @@ def _feedback(
 ) -> Feedback:
     """The feedback of an event to one element of it."""
     event, element = elements
-    impression_id = optional_id(found, table.item_id, element)
-    if impression_id is None and table.id is not None:
-        impression_id = id_of(found, table.id, event)
-    if impression_id is None:
+    stated = optional_id(found, table.item_id, element)
+    if stated is None and table.id is not None:
+        stated = id_of(found, table.id, event)
+    visitor = None if limits.join == BY_ID else optional_id(found, table.visitor, event)
+    impression_id, visitor = limits.joins_by(stated, visitor)
+    if not impression_id and visitor is None:
         expression = table.id[0] if table.id else table.item_id
         id_name = "id" if expression is None else expression.name
         raise InvalidField("no_query_id", f"{id_name}: the event belongs to no search")
@@ -230,7 +233,7 @@ def _feedback(
     name = (table.item or table.items or table.time).name
     item = None if value is None else identifier(name, value)
     rank = rank_of(found, table.rank, element, table.rank_base)
-    if item is None and (rank is None or rank < 1):
+    if item is None and (visitor is not None or rank is None or rank < 1):
         raise InvalidField("no_item", f"{name}: the event is about no item of a list")
     grade = None if table.grade is None else found.find(table.grade, element)
     if grade is not None and table.grade is not None:
@@ -238,7 +241,7 @@ def _feedback(
     if grade is None and kind is None:
         assert table.grade is not None
         raise missing(table.grade)
-    return Feedback(impression_id, at_ms, kind, item, rank, grade)
+    return Feedback(impression_id, at_ms, kind, item, rank, grade, visitor)
 
 
 MOST_LIST_ITEMS: Final = 50_000
@@ -274,6 +277,11 @@ def impression_of(
         user_id=optional_id(found, table.user or table.visitor, element),
         teams=_teams(table.team, found, shown),
         query=_query(table.query, found, element, dropped) if limits.queries else None,
+        visitor=(
+            None
+            if limits.join == BY_ID
+            else optional_id(found, table.visitor or table.user, element)
+        ),
     )
     return Trimmed(impression, tuple(dropped)) if dropped else impression
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
-from ..attribution import Part, rules
+from ..attribution import Part, last_touch, rules
 from ..events import Event
 from ..lane import Lane, LaneJudged, PagedRows, RowSet, row_sets, scoring, settling
 from ..worker import DeadLetter, batch
@@ -150,6 +150,9 @@ class LaneDriver:
 
     def _settle(self, watermarks: Mapping[str, int]) -> None:
         self.lane.watermarks.update(watermarks)
+        if self.lane.plan.touch_ms is not None:
+            last_touch.decide(self.lane)
+            scoring.apply_changes(self.lane)
         settling.settle(self.lane)
         scoring.settle_judged(self.lane)
 

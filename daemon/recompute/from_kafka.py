@@ -51,6 +51,7 @@ async def lanes_from_kafka(
     by the index, if there is one. Raises Unavailable, StartError, LogChanged, OverflowError."""
     timing, most_ms = config.timing, config.limits.max_future_ms
     lead_ms = 2 * (most_ms + timing.base_ms) + timing.settle_ms + BETWEEN_MS
+    lead_ms += plan.touch_reach_ms
     async with LaneLogs(kafka_settings(config)) as logs:
         for number in range(logs.lanes):
 
@@ -62,7 +63,7 @@ async def lanes_from_kafka(
             until = await logs.offsets(number, LogEnd.LATEST, 0)
             log = await logs.open(number, begin, until, NO_MARKS)
             is_whole = not any(log.next_offsets.values())
-            lost = None if is_whole else LostBeginning(timing, most_ms, until)
+            lost = None if is_whole else LostBeginning(plan, most_ms, until)
             lane = new_lane(number, plan, dict(log.next_offsets), list(until))
             class_by_the_whole_index(lane, config)
             if index is not None:

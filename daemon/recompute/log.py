@@ -22,7 +22,8 @@ from typing import Final
 from ..attribution import LoggedRecords, Part, runs
 from ..events import Decoder, LogRecord, Rejected
 from ..lane import Lane
-from ..panes import GRACE_MS, Timing, pane_start
+from ..panes import GRACE_MS, pane_start
+from ..plan import Plan
 from ..worker import MAX_CHUNK_RECORDS, batch
 from .driver import LaneDriver, LaneSink
 
@@ -30,8 +31,8 @@ from .driver import LaneDriver, LaneSink
 class LostBeginning:
     """Finds the first pane that is proven, while the records of a lane are read."""
 
-    def __init__(self, timing: Timing, max_future_ms: int, topics: Iterable[str]) -> None:
-        self._timing = timing
+    def __init__(self, plan: Plan, max_future_ms: int, topics: Iterable[str]) -> None:
+        self._timing, self._reach_ms = plan.timing, plan.touch_reach_ms
         self._max_future_ms = max_future_ms
         self._stamps_ms: dict[str, int | None] = dict.fromkeys(topics)
         """Topic → timestamp of its first record that has one."""
@@ -67,7 +68,7 @@ class LostBeginning:
         if not self.is_reached:
             return None
         base_ms = self._timing.base_ms
-        return pane_start(self._latest_ms + GRACE_MS, base_ms) + base_ms
+        return pane_start(self._latest_ms + self._reach_ms + GRACE_MS, base_ms) + base_ms
 
     @property
     def missing(self) -> str:

@@ -26,10 +26,11 @@ from ..lane import (
     NO_UNIT,
     Combination,
     GainState,
+    Held,
     Lane,
     NewImpressions,
-    OpenSearches,
     Subjects,
+    Touches,
     Waiting,
     cut,
     hashes_of,
@@ -38,6 +39,7 @@ from ..lane import (
 from ..plan import NO_SURFACE
 from .head import BlockEntry
 from .keys import pack, pack_integers, unpack, unpack_integers
+from .queries import PackedSearches, packed_searches, unpacked_searches
 
 NO_SLOTS: Final[Integers] = np.zeros(0, np.int64)
 MERGED_ENTRIES: Final = 4096
@@ -122,43 +124,6 @@ def merged(log: list[Block], new: Block) -> tuple[Block, list[Block]]:
     return new, replaced
 
 
-class PackedSearches(msgspec.Struct, array_like=True, frozen=True):
-    """The searches of the new impressions of a block, n of them. Numbers belong to one process, so
-    the block has a table of the keys that it uses."""
-
-    keys: bytes
-    key_lengths: bytes
-    searches: bytes
-    """Of each impression, the index of its key."""
-    users: bytes
-    """Of each, the hash of its user, of 4 bytes; empty where there are none."""
-
-
-def packed_searches(lane: Lane, new: Integers) -> PackedSearches | None:
-    """Return those of the impressions at these slots; None where queries are not kept."""
-    columns, known = lane.open.searches, lane.query_keys
-    if columns is None or known is None or not len(new):
-        return None
-    found = columns.at(lane.open.index_of(new))
-    table, which = found.distinct_numbers()
-    keys, lengths = known.joined(table)
-    users = found.users.astype("<u4").tobytes() if found.users.any() else b""
-    return PackedSearches(keys, pack_integers(lengths), pack_integers(which), users)
-
-
-def unpacked_searches(lane: Lane, stored: PackedSearches | None, new: int) -> OpenSearches | None:
-    """Return those of `new` impressions; None where none are stored, or queries are not kept."""
-    known = lane.query_keys
-    if known is None or stored is None:
-        return None
-    texts = cut(stored.keys, unpack_integers(stored.key_lengths))
-    numbers = known.numbers_of([text.decode(errors="surrogatepass") for text in texts])
-    users = np.zeros(new, np.int64)
-    if stored.users:
-        users[:] = np.frombuffer(stored.users, "<u4")
-    return OpenSearches(numbers[unpack_integers(stored.searches)], users)
-
-
 class _Wire(msgspec.Struct, array_like=True):
     """A block as it is stored: the order and the types of the fields are the format.
 
@@ -200,10 +165,24 @@ class _Wire(msgspec.Struct, array_like=True):
 
 
 class _SearchWire(_Wire, array_like=True):
-    """A block of a lane that keeps the queries of impressions. It reads those of others as well."""
+    """A block of a lane that keeps the queries of impressions."""
 
     searches: PackedSearches | None = None
     """Of the new impressions."""
+
+
+class _TouchWire(_SearchWire, array_like=True):
+    """A block of a lane in which feedback joins by last touch. It reads those of others as well."""
+
+    visitors: bytes = b""
+    """Of the new impressions, hashes of 8 bytes."""
+    met_ms: bytes = b""
+    """Of the new impressions, the watermarks that they met, as differences to their times."""
+    items_met_ms: list[tuple[int, list[tuple[int, int]]]] = []
+    """(slot, [(rank from 0, watermark)]) of the items that later records brought to `new` and to
+    `relisted` lists."""
+    held: list[tuple[int, Held]] = []
+    """As `waiting`. The watermark of a commit tells which of it was decided by then."""
 
 
 def encode(lane: Lane, block: Block) -> tuple[bytes, int] | None:
@@ -213,13 +192,15 @@ def encode(lane: Lane, block: Block) -> tuple[bytes, int] | None:
     changed = lane.open.only_open(block.slots)
     by_serial = lane.waiting.by_serial
     serials = [s for s in range(block.first_serial, block.end_serial) if s in by_serial]
-    waiting = [(s, by_serial[s]) for s in serials]
+    waiting = [(s, one) for s in serials if not isinstance(one := by_serial[s], Held)]
+    held = [(s, one) for s in serials if isinstance(one := by_serial[s], Held)]
     bound = [(s, by_serial[s]) for s in sorted(block.bound) if s in by_serial]
     joined = _still_needed(lane, block.joined)
-    if not (len(new) or len(changed) or waiting or bound or joined):
+    if not (len(new) or len(changed) or waiting or held or bound or joined):
         return None
     timing = lane.plan.timing
     ends = [timing.expires_at(feedback.time_ms) for _, feedback in (*waiting, *bound)]
+    ends += [feedback.time_ms + (lane.plan.touch_ms or 0) for _, feedback in held]
     ends += [expires_ms for _, expires_ms in joined]
     for slots in (new, changed):
         if len(slots):
@@ -231,6 +212,9 @@ def encode(lane: Lane, block: Block) -> tuple[bytes, int] | None:
         wire.searches = packed_searches(lane, new)
     relisted = (s for s in sorted(block.relisted) if lane.open.has_open(s))
     wire.relisted = [(s, lane.open.text_of(s)) for s in relisted]
+    if isinstance(wire, _TouchWire):
+        _write_touches(lane, wire, new, [slot for slot, _ in wire.relisted])
+        wire.held = held
     wire.waiting = waiting
     wire.bound = [(serial, f.bound_ms) for serial, f in bound if f.bound_ms is not None]
     wire.joined = joined
@@ -260,6 +244,7 @@ def _wire(lane: Lane, new: Integers, changed: Integers) -> _Wire:
     graded = sorted(impressions.grades.keys() & both.tolist()) if impressions.grades else []
     surfaces = [lane.states.surface_id_of(state) for state in states]
     kind = _Wire if lane.query_keys is None else _SearchWire
+    kind = kind if impressions.touches is None else _TouchWire
     return kind(
         new=pack_integers(new),
         changed=pack_integers(changed),
@@ -304,6 +289,25 @@ def _write_subjects(lane: Lane, wire: _Wire, new: Integers) -> None:
     wire.units = pack_integers(columns.units()[indices[in_experiment]].T)
 
 
+def _write_touches(lane: Lane, wire: _TouchWire, new: Integers, relisted: list[int]) -> None:
+    touches = lane.open.touches
+    assert touches is not None
+    index = lane.open.index_of(new)
+    times_ms = lane.open.times_ms.at(index)
+    found = touches.at(index, times_ms)
+    wire.visitors = found.visitors.astype("<i8").tobytes()
+    wire.met_ms = pack_integers(found.met_ms - times_ms)
+    slots = sorted(touches.met_ms.keys() & {*new.tolist(), *relisted}) if touches.met_ms else []
+    wire.items_met_ms = [(slot, sorted(touches.met_ms[slot].items())) for slot in slots]
+
+
+def _read_touches(lane: Lane, wire: _TouchWire, times_ms: Integers) -> Touches | None:
+    if lane.open.touches is None or not wire.visitors:
+        return None
+    visitors = np.frombuffer(wire.visitors, "<i8").astype(np.int64)
+    return Touches(visitors, times_ms + unpack_integers(wire.met_ms))
+
+
 def _read_subjects(lane: Lane, wire: _Wire, new: int) -> Subjects | None:
     """Return the experiments and units of `new` impressions; None where none is in an experiment.
 
@@ -338,7 +342,7 @@ def replay(lane: Lane, entry: BlockEntry, data: bytes) -> Block:
     Blocks must be replayed in the order of the log. Slots and serials of unlinked blocks stay
     unused. Contents that the lane's watermark has passed are restored too: callers remove them.
     """
-    wire = unpack(data, _SearchWire)
+    wire = unpack(data, _TouchWire)
     changed = unpack_integers(wire.changed).tolist()
     block = Block(
         first_slot=entry.first_slot,
@@ -357,11 +361,12 @@ def replay(lane: Lane, entry: BlockEntry, data: bytes) -> Block:
     state_ids = [states[index] for index in unpack_integers(wire.states).tolist()]
     _replay_new(lane, wire, state_ids)
     _replay_changed(lane, wire, changed, state_ids[len(state_ids) - len(changed) :])
+    _replay_touches(lane, wire)
     _replay_waiting(lane, wire)
     return block
 
 
-def _replay_new(lane: Lane, wire: _SearchWire, states: list[int]) -> None:
+def _replay_new(lane: Lane, wire: _TouchWire, states: list[int]) -> None:
     slots = unpack_integers(wire.new)
     if not len(slots):
         return
@@ -380,11 +385,19 @@ def _replay_new(lane: Lane, wire: _SearchWire, states: list[int]) -> None:
         hashes=hashes_of(map(bytes.decode, cut(wire.ids, id_lengths)), len(slots)),
         subjects=_read_subjects(lane, wire, len(slots)),
         searches=unpacked_searches(lane, wire.searches, len(slots)),
+        touches=_read_touches(lane, wire, times_ms),
     )
     impressions.restore(slots, new)
     impressions.teams.update(
         (slot, tuple(teams)) for slot, teams in wire.teams if impressions.has_open(slot)
     )
+
+
+def _replay_touches(lane: Lane, wire: _TouchWire) -> None:
+    touches = lane.open.touches
+    if touches is not None:
+        found = ((slot, met_ms) for slot, met_ms in wire.items_met_ms if lane.open.has_open(slot))
+        touches.met_ms.update((slot, dict(met_ms)) for slot, met_ms in found)
 
 
 def _replay_changed(lane: Lane, wire: _Wire, slots: list[int], states: list[int]) -> None:
@@ -403,8 +416,8 @@ def _replay_changed(lane: Lane, wire: _Wire, slots: list[int], states: list[int]
             impressions.grades[slot] = {rank0: (time_ms, grade) for rank0, time_ms, grade in grades}
 
 
-def _replay_waiting(lane: Lane, wire: _Wire) -> None:
-    for serial, waiting in wire.waiting:
+def _replay_waiting(lane: Lane, wire: _TouchWire) -> None:
+    for serial, waiting in (*wire.waiting, *wire.held):
         lane.waiting.put(serial, waiting)
     for serial, bound_ms in wire.bound:
         if serial in lane.waiting.by_serial:

@@ -276,6 +276,8 @@ def _remove_expired(lane: Lane, state: WriterState) -> None:
     if watermark is not None:
         for _ in lane.waiting.take_older(watermark - lane.plan.timing.expires_at(0)):
             pass
+        for _ in lane.waiting.take_held(watermark - (lane.plan.touch_ms or 0)):
+            pass  # joined, or counted as unjoined, in the commit of this watermark
 
 
 def past_hour_keys(lane: Lane) -> list[str]:

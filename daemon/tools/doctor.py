@@ -36,6 +36,7 @@ from .diagnosis import (
     as_json,
     as_text,
     bodies,
+    compared_joins,
     config_of,
     configuration,
     findings,
@@ -76,6 +77,11 @@ Samples: TypeAlias = dict[str, list[LogRecord]]
     "--out", type=click.Path(dir_okay=False), help="Write the proposed configuration here."
 )
 @click.option("--show-values", is_flag=True, help="Show refused values, and the names of segments.")
+@click.option(
+    "--compare-join",
+    is_flag=True,
+    help="Of records that name their search: say what last touch would join instead of the ids.",
+)
 @options.output_option("How the result is printed.", "text", "json")
 def doctor_command(
     files: tuple[str, ...],
@@ -90,6 +96,7 @@ def doctor_command(
     config_file: str | None,
     out: str | None,
     show_values: bool,
+    compare_join: bool,
     output: str,
 ) -> None:
     """Look at topics, say what their events come to, and propose a configuration.
@@ -122,7 +129,7 @@ def doctor_command(
         raise click.ClickException("the files have no records: kcat -C -b HOST -t TOPIC -J -e")
     given = replace(given, own=own, lines=own_lines)
     brokers_of = config.kafka.bootstrap_servers
-    found, text = diagnosed(samples, brokers_of, given, values=show_values)
+    found, text = diagnosed(samples, brokers_of, given, values=show_values, joins=compare_join)
     if text is not None and out is not None:
         Path(out).write_text(text, encoding="utf-8")
     if output == "json":
@@ -138,9 +145,10 @@ def diagnosed(
     given: GivenBodies | None = None,
     *,
     values: bool = False,
+    joins: bool = False,
 ) -> tuple[list[DoctorFinding], str | None]:
     """What is found of the records of some topics, and the configuration to propose, if any.
-    `given`: what is known of their schemas."""
+    `given`: what is known of their schemas. `joins`: whether last touch is compared with ids."""
     given = given or GivenBodies()
     samples, ways = bodies.as_json(samples, bodies.written_of(samples), given)
     sources = propose_sources(samples, [topic for topic, way in ways.items() if not way.is_plain])
@@ -153,7 +161,9 @@ def diagnosed(
     text = configuration(sources, looked, brokers, ways, given)
     if text is not None:
         config = load(text, {}, "proposed")
-    found = findings(samples, sources, looked, config, values=values)
+    found = [*findings(samples, sources, looked, config, values=values)]
+    if joins and sources:
+        found.append(compared_joins(read, config).finding())
     return [*bodies.findings(ways), *found], text
 
 

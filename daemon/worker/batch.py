@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Final, TypeAlias
 
-from ..attribution import LoggedRecords, Part, queries_of, rules, runs, vectorized
+from ..attribution import LoggedRecords, Part, last_touch, queries_of, rules, runs, vectorized
 from ..events import Decoder, LogRecord, Rejected
 from ..lane import Lane, scoring, settling, skip_label
 
@@ -145,6 +145,7 @@ def end(lane: Lane, next_offsets: Mapping[str, int]) -> None:
 def advance(lane: Lane) -> None:
     """Bring the rows up to date with the events that were applied, and settle the panes that the
     watermark has passed."""
+    last_touch.decide(lane)
     rules.advance(lane)
     scoring.apply_changes(lane)
     scoring.grade_shown(lane)

@@ -33,6 +33,7 @@ from tests.streams import (
     as_plain_records,
     random_records,
     topic_names,
+    with_visitors,
     with_wrong_clocks,
 )
 from tests.ubi_streams import random_ubi_records
@@ -188,6 +189,8 @@ def assert_any_cut_equals_the_oracle(
         records = as_plain_records(records, rng, config)
     if config.derive:
         records = searched(records, rng)
+    if config.join != "id":
+        records = with_visitors(records, rng)
     if rng.random() < 0.3:
         records = with_wrong_clocks(records, rng)
     assert_equals_the_oracle(rng, records, topic_names(topics), config, crashes=crashes)
@@ -294,3 +297,30 @@ def test_lists_logged_item_by_item_equal_the_oracle_for_streams_not_seen_before(
     config, topics = again.choice(list(SHOWN_CONFIGS.values())), again.choice((1, 2))
     records = random_ubi_records(again, topics=topics, config=config)
     assert_equals_the_oracle(again, records, topic_names(topics), config, crashes=True)
+
+
+TOUCH_CONFIGS: Final = {
+    "at the lateness": replace(SMALL_CONFIG, join="last_touch"),
+    "by id first": replace(SMALL_CONFIG, join="id, else last_touch", lateness_s=20),
+    "kiosks": replace(SMALL_CONFIG, join="last_touch", lateness_s=20, most_touched=2),
+    "timed": replace(
+        OTHER_CONFIGS["fractions"], join="id, else last_touch", lateness_s=60, touch_wait_s=30
+    ),
+}
+
+
+@pytest.mark.parametrize("plain", [False, True], ids=["any", "plain"])
+@pytest.mark.parametrize("config", TOUCH_CONFIGS.values(), ids=TOUCH_CONFIGS)
+@pytest.mark.parametrize("topics", [1, 2])
+@pytest.mark.parametrize("seed", FEWER_SEEDS)
+def test_last_touch_equals_the_oracle_for_any_cut(
+    seed: int, topics: int, config: OracleConfig, plain: bool
+) -> None:
+    rng = random.Random(seed)
+    assert_any_cut_equals_the_oracle(rng, config, topics=topics, crashes=seed % 2 > 0, plain=plain)
+
+
+def test_last_touch_equals_the_oracle_for_streams_not_seen_before(rng: np.random.Generator) -> None:
+    again = random.Random(int(rng.integers(2**63)))
+    config, topics = again.choice(list(TOUCH_CONFIGS.values())), again.choice((1, 2))
+    assert_any_cut_equals_the_oracle(again, config, topics=topics, crashes=True)

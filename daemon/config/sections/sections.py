@@ -7,7 +7,7 @@ Reading, writing and the namespace hash are all made from this table.
 from dataclasses import dataclass
 from typing import Final
 
-from ...events import LISTS, LOGGED
+from ...events import BY_ID, JOINS, LISTS, LOGGED
 from ..values.kinds import (
     JOIN,
     LAYOUT,
@@ -313,6 +313,27 @@ class AttributionSection:
         "Grade of each kind of feedback. A table replaces the whole default.",
         shapes=JOIN,
     )
+    join: str = setting(
+        BY_ID,
+        choice(*JOINS),
+        "By what feedback joins: its id, or the visitor's latest list that had the item.",
+        shapes=JOIN,
+    )
+    touch_wait_s: int = setting(
+        "10s",
+        duration(1000, 5000),
+        "How long last touch waits for lists that come later: 5s to attribution.lateness.",
+        shapes=JOIN,
+    )
+
+    @property
+    def is_by_id(self) -> bool:
+        """Whether all feedback joins by its id."""
+        return self.join == BY_ID
+
+
+OF_LAST_TOUCH: Final = ("attribution.join", "attribution.touch_wait")
+"""The keys of the other ways to join than by id."""
 
 
 @dataclass(frozen=True)

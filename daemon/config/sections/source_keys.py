@@ -222,7 +222,6 @@ NAMES: Final = (*FORMATS, *presets())
 """What `preset` may be: a preset, or an event format, whose reader then takes the records."""
 
 
-JOINS: Final = ("id",)
 _RANK_BASE: Final = "The rank that the producers give to the first item, 0 or 1."
 _REASON: Final = "must be 1 to 40 of a-z, 0-9, _"
 
@@ -336,7 +335,9 @@ class ImpressionKeys:
     team: Expression | None = setting(
         None, optional(jmespath()), "Of interleaved lists: whose ranker brought the element."
     )
-    visitor: Expression | None = setting(None, optional(jmespath()), "Who saw the list.")
+    visitor: Expression | None = setting(
+        None, optional(jmespath()), "Who saw the list. Default: user."
+    )
     user: Expression | None = setting(
         None, optional(jmespath()), "The unit of experiments. Default: visitor."
     )
@@ -365,7 +366,6 @@ class FeedbackKeys:
         None, optional(jmespath()), "The condition for feedback. Default: always."
     )
     id: Id | None = setting(None, optional(identifier()), "The id of the impression.")
-    join: str = setting("id", choice(*JOINS), "How feedback finds its impression.")
     time: Expression | None = setting(None, optional(jmespath()), "When it happened.")
     kind: Expression | None = setting(None, optional(jmespath()), "What kind it is of.")
     kinds: Mapping[str, str] | None = setting(

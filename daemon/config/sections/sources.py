@@ -13,7 +13,15 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias, TypeVar
 
-from ...events import DROP_REASONS, FORMATS, NOT_MAPPED, REJECTION_REASONS, SKIP_REASONS
+from ...events import (
+    BY_ID,
+    DROP_REASONS,
+    FORMATS,
+    LAST_TOUCH,
+    NOT_MAPPED,
+    REJECTION_REASONS,
+    SKIP_REASONS,
+)
 from ...mapping import AUTO, UNITS, OwnSchema, has_zone
 from ...schemas import (
     APICURIO8,
@@ -61,7 +69,6 @@ _NEEDED: Final[Mapping[str, Sequence[tuple[tuple[str, ...], str]]]] = {
         (("items",), "must be given: the list that was shown"),
     ),
     "feedback": (
-        (("id", "item_id"), "must be given: the value of the impression's id, by which they join"),
         (("time",), "must be given: when it happened"),
         (("kind", "grade"), "must be given: what kind of feedback it is"),
         (("item", "rank", "items"), "must be given: which item it is about"),
@@ -69,6 +76,7 @@ _NEEDED: Final[Mapping[str, Sequence[tuple[tuple[str, ...], str]]]] = {
     "drop": ((("where", "value"), "must be given: what is left out"),),
 }
 """Table → (keys of which one must be given, the rule)."""
+_WHOM: Final = "must be given: whom attribution.join follows"
 _TAKEN_REASONS: Final = (*REJECTION_REASONS, *SKIP_REASONS, *DROP_REASONS, NOT_MAPPED)
 
 
@@ -229,15 +237,40 @@ def _source_faults(
         ], "has no effect: needs a time_format without %z"
 
 
-def faults_of(sources: Sources, grades: Collection[str]) -> Iterator[ConfigFault]:
-    """Every fault of the sources beside other settings. `grades`: the kinds that have a grade."""
+def faults_of(sources: Sources, grades: Collection[str], join: str) -> Iterator[ConfigFault]:
+    """Every fault of the sources beside other settings. `grades`: the kinds that have a grade;
+    `join`: how feedback finds its impression."""
     listed = ", ".join(grades)
     for index, source in enumerate(sources):
+        yield from _join_faults(f"{SECTION}[{index}]", source, join)
         for table in source.feedback:
             unknown = dict.fromkeys(k for k in (table.kinds or {}).values() if k not in grades)
             for kind in unknown:
                 key = f"{SECTION}[{index}].feedback.kinds"
                 yield ConfigFault(key, None, f'"{kind}" is none of attribution.grades ({listed})')
+
+
+def _join_faults(key: str, source: DeclaredSource, join: str) -> Iterator[ConfigFault]:
+    """Every table that lacks what feedback joins by."""
+    several = len(source.feedback) > 1
+    for number, table in enumerate(source.feedback):
+        where = f"{key}.feedback[{number}]" if several else f"{key}.feedback"
+        has_id = table.id is not None or table.item_id is not None
+        if join == BY_ID and not has_id:
+            rule = (
+                "must be given: the value of the impression's id, by which they join; or set"
+                f' attribution.join = "{LAST_TOUCH}"'
+            )
+            yield ConfigFault(f"{where}.id", None, rule)
+        elif join != BY_ID and table.visitor is None and (join == LAST_TOUCH or not has_id):
+            yield ConfigFault(f"{where}.visitor", None, _WHOM)
+    if join == BY_ID:
+        return
+    several = len(source.impressions) > 1
+    for number, shown in enumerate(source.impressions):
+        where = f"{key}.impression[{number}]" if several else f"{key}.impression"
+        if shown.visitor is None and shown.user is None:
+            yield ConfigFault(f"{where}.visitor", None, _WHOM)
 
 
 def with_values(

@@ -17,6 +17,9 @@ const FEEDBACK = {
   beyond_depth: ["below the ranks that are kept: no score counts it"],
   off_list: ["on an item that its list does not have: not counted", 0.02],
   unjoined: ["no open list has its id: it came after the attribution window, or its list never came; scores are lower by up to this share", 0.02],
+  joined_last_touch: ["of the joined: names no search, and counts for the latest list that showed its visitor the item"],
+  unknown_visitor: ["of the unjoined: its visitor has no list in its partition: are topics keyed by the visitor?", 0.02],
+  crowded_visitor: ["of the unjoined: its visitor has more lists than are looked at, as kiosks and bots do", 0.01],
   late: ["after its window had closed: not counted", 0.01],
   ignored_kind: ["of a kind without a grade, as configured"],
 };

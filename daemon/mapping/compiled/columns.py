@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 from msgspec import Raw
 
-from ...events import SURELY_SHORT, LogRecord
+from ...events import LAST_TOUCH, SURELY_SHORT, LogRecord
 from ...schemas import Elements, MemberColumns, merged_columns
 from ..getters import many_of
 from ..interpreter import rank_from
@@ -77,6 +77,8 @@ class ShownColumns:
     """Ids in each list; None where the items are kept as they were written."""
     queries: Sequence[str | None] = ()
     """What was searched for, (n,); empty where it is not needed."""
+    visitors: Sequence[str | None] = ()
+    """Who saw them, likewise."""
 
     def only_usual(self) -> "ShownColumns":
         """Those that are usual."""
@@ -90,6 +92,7 @@ class ShownColumns:
             list(compress(self.values, mask)),
             None if self.lengths is None else list(compress(self.lengths, mask)),
             list(compress(self.queries, mask)),
+            list(compress(self.visitors, mask)),
         )
 
 
@@ -106,6 +109,9 @@ def impressions(
     user_ids: Sequence[Any] = [None] * count
     if at.user is not None:
         user_ids = _user_ids(columns[at.user], usual)
+    visitors: Sequence[Any] = ()
+    if at.visitor is not None:
+        visitors = _user_ids(columns[at.visitor], usual)
     if at.page is not None:
         _only_first_pages(table, columns[at.page], usual)
     items, lengths = _items(table, instances, records, usual)
@@ -117,7 +123,7 @@ def impressions(
         for n, query in enumerate(queries):
             if query is not None and type(query) is not str:
                 usual.mask[n] = 0
-    return ShownColumns(usual, ids, items, times_ms, user_ids, values, lengths, queries)
+    return ShownColumns(usual, ids, items, times_ms, user_ids, values, lengths, queries, visitors)
 
 
 def _ids(parts: Sequence[Sequence[Any]], usual: UsualInstances) -> Sequence[Any]:
@@ -252,12 +258,14 @@ def feedback(
     table, usual = compiled.table, UsualInstances.all(len(instances))
     if table.kind is None or not table.id or compiled.item is None or not compiled.at_once:
         raise Unusual
+    if compiled.limits.join == LAST_TOUCH:
+        raise Unusual
     columns = compiled.row.many(instances, records)
     elements = list(instances)
     if compiled.items is not None:
         elements = _single_elements(compiled, instances, records, usual)
     record = records[0]
-    ids = _ids(columns[2:], usual)
+    ids = _ids(columns[3 if compiled.has_visitor else 2 :], usual)
     if compiled.item_id is not None:
         _without_own_id(compiled.item_id(elements, record), usual)
     if compiled.grade is not None:

@@ -107,6 +107,7 @@ def work_of(source: MappedSource) -> InterpreterWork:
         listed += reaction.id or ()
         once += [*(reaction.id or ()), reaction.time]
         once += _given(reaction.where, reaction.kind, reaction.kind, reaction.items)
+        listed += _given(reaction.visitor)
     for drop in source.drops:
         once += _given(drop.where, drop.value)
     counts = [_counted(one.tree) for one in once] + [_counted(one.tree) for one in listed]

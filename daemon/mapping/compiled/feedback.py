@@ -4,7 +4,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...events import Feedback, Limits, LogRecord, PlainFeedback, grade_value, kind_text
+from ...events import (
+    BY_ID,
+    Feedback,
+    Limits,
+    LogRecord,
+    PlainFeedback,
+    grade_value,
+    kind_text,
+)
 from ..expressions import Expression, FeedbackTable, TimeFormat
 from ..getters import Get, Odd, asks_record, condition, getter, is_true, many_of
 from ..interpreter import MOST_ITEMS, rank_from, scalar_text
@@ -30,7 +38,8 @@ class CompiledFeedback:
     table: FeedbackTable
     limits: Limits
     row: FieldsRow
-    """Time, kind if there is one, the parts of the id if there is one."""
+    """Time, kind if there is one, the visitor if it counts, the parts of the id if there is one."""
+    has_visitor: bool
     items: Get | None
     item: Column | None
     item_id: Column | None
@@ -47,6 +56,9 @@ class CompiledFeedback:
         time_ms, kind, at = self.ms.of(row[0]), None, 1
         if table.kind is not None:
             kind, at = _kind(table, row[1]), 2
+        visitor = None
+        if self.has_visitor:
+            visitor, at = optional_text(row[at]), at + 1
         elements = [instance] if self.items is None else self.items(instance, record)
         if elements is None:
             return NO_ITEM
@@ -60,7 +72,7 @@ class CompiledFeedback:
             items = self.item(elements, record)
         ranks = nothing if self.rank is None else self.rank(elements, record)
         grades = nothing if self.grade is None else self.grade(elements, record)
-        event, parts = (kind, time_ms), row[at:]
+        event, parts = (kind, time_ms, visitor), row[at:]
         found = [
             self._one(optional_text(own_ids[n]), parts, event, items[n], ranks[n], grades[n])
             for n in range(count)
@@ -71,7 +83,7 @@ class CompiledFeedback:
         self,
         own_id: str | None,
         parts: Sequence[Any],
-        event: tuple[str | None, int],
+        event: tuple[str | None, int, str | None],
         item: Any,
         rank: Any,
         grade: Any,
@@ -80,21 +92,24 @@ class CompiledFeedback:
         impression_id = own_id
         if impression_id is None:
             impression_id = event_id(parts)
-            if impression_id is None:
-                return NO_SEARCH
-        kind, time_ms = event
+        kind, time_ms, visitor = event
+        if self.limits.join != BY_ID:
+            impression_id, visitor = self.limits.joins_by(impression_id, visitor)
+        if not impression_id and visitor is None:
+            return NO_SEARCH
+        assert impression_id is not None
         if item is not None and (type(item) is not str or not item):
             item = id_text(item)
         if rank is not None:
             rank = rank_from(rank, self.table.rank_base)
-        if item is None and (rank is None or rank < 1):
+        if item is None and (visitor is not None or rank is None or rank < 1):
             return NO_ITEM
         if grade is not None:
             grade = grade_value("", grade, self.limits.max_grade)
         elif kind is None:
             raise Odd
-        if item is None or grade is not None or kind is None:
-            return Feedback(impression_id, time_ms, kind, item, rank, grade)
+        if item is None or grade is not None or kind is None or visitor is not None:
+            return Feedback(impression_id, time_ms, kind, item, rank, grade, visitor)
         return PlainFeedback(impression_id, kind, item, time_ms, rank)
 
 
@@ -109,6 +124,9 @@ def compiled_feedback(
     fields: list[tuple[Expression, Role]] = [(table.time, TIME)]
     if table.kind is not None:
         fields.append((table.kind, SCALAR))
+    has_visitor = limits.join != BY_ID and table.visitor is not None
+    if has_visitor and table.visitor is not None:
+        fields.append((table.visitor, ID))
     fields += [(part, ID) for part in table.id or ()]
     row = row_of(fields, shape, attributes)
     items, scopes = None, list[Scope]([shape])
@@ -126,6 +144,7 @@ def compiled_feedback(
         table,
         limits,
         row,
+        has_visitor,
         items,
         of_elements(table.item, ID),
         of_elements(table.item_id, ID),

@@ -13,6 +13,7 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from ...events import (
+    BY_ID,
     NOT_MAPPED,
     Feedback,
     Impression,
@@ -144,6 +145,7 @@ class MappedImpression(msgspec.Struct, gc=False):
     labels: Labels
     user_id: str | None = None
     query: str | None = None
+    visitor: str | None = None
 
 
 Outcome: TypeAlias = MappedImpression | PlainFeedback | Impression | Feedback | Skipped
@@ -165,6 +167,8 @@ class Positions:
 
     time: int
     user: int | None
+    visitor: int | None
+    """None where visitors are not needed."""
     page: int | None
     """What says where the page begins: `first_rank`, or the page and its size."""
     labels: int
@@ -199,6 +203,7 @@ class CompiledImpressions:
         user_id = None if at.user is None else row[at.user]
         if type(user_id) is not str or not user_id:
             user_id = optional_text(user_id)
+        visitor = None if at.visitor is None else optional_text(row[at.visitor])
         first_rank = 1 if at.page is None else self._first_rank(row[at.page :])
         found = self.items(instance, record)
         if type(found) is Raw and bytes(found) == _NULL:
@@ -217,9 +222,13 @@ class CompiledImpressions:
             event = self._event(
                 (impression_id, time_ms, found, first_rank), values, grades, user_id, teams
             )
-            return event if query is None else replace(event, query=query)
+            if query is not None or visitor is not None:
+                event = replace(event, query=query, visitor=visitor)
+            return event
         items = found if type(found) is Raw else _encode(found)
-        return MappedImpression(impression_id, items, time_ms, values, self.labels, user_id, query)
+        return MappedImpression(
+            impression_id, items, time_ms, values, self.labels, user_id, query, visitor
+        )
 
     def _first_rank(self, page: Sequence[Any]) -> int:
         if self.table.first_rank is not None:
@@ -289,6 +298,9 @@ def compiled_impressions(
     fields: list[tuple[Expression, Role]] = [*((part, ID) for part in table.id), (table.time, TIME)]
     user, page = table.user or table.visitor, list[Expression]()
     users = [] if user is None else [user]
+    seen_by = None if limits.join == BY_ID else table.visitor or table.user
+    if seen_by is not None and user is not None and seen_by.text != user.text:
+        users.append(seen_by)
     if table.first_rank is not None:
         page = [table.first_rank]
     elif table.page is not None and table.page_size is not None:
@@ -297,6 +309,7 @@ def compiled_impressions(
     at = Positions(
         time=time,
         user=time + 1 if users else None,
+        visitor=None if seen_by is None else time + len(users),
         page=before if page else None,
         labels=before + len(page),
     )

@@ -56,6 +56,7 @@ def _shown_alone(found: Sequence[tuple[int, MappedImpression]]) -> types.Impress
         [one.values for _, one in found],
         found[0][1].labels,
         queries=[one.query for _, one in found],
+        visitors=[one.visitor for _, one in found],
     )
 
 
@@ -308,6 +309,7 @@ def _shown(group: Group, starts: NDArray[np.int64]) -> types.Impressions:
         table.labels,
         read.lengths,
         queries=read.queries,
+        visitors=read.visitors,
     )
 
 

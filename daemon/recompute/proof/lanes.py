@@ -269,7 +269,7 @@ class Proof:
         classes.begin(lane)
         self.comparison = LaneComparison(stored, lane, not lost_beginning, classes)
         self.comparison.judged.begin(lane, grading, is_whole=not lost_beginning)
-        self._lost = LostBeginning(plan.timing, max_future_ms, topics) if lost_beginning else None
+        self._lost = LostBeginning(plan, max_future_ms, topics) if lost_beginning else None
         self.replay = LogReplay(lane, decode, self.comparison, self._lost)
 
     def outcome(self) -> Outcome:

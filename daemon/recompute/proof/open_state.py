@@ -12,6 +12,8 @@ from typing import Any, Final, TypeAlias
 
 from msgspec.structs import astuple
 
+from relevanced.metrics import Integers
+
 from ...errors import Unavailable
 from ...events import timestamp_text
 from ...lane import BEFORE, Lane, latest_ms, open_hour
@@ -184,6 +186,7 @@ class _Fields:
         slots = lane.open.pane_slots(pane)
         columns = lane.open.searches
         searches = None if columns is None else columns.at(lane.open.index_of(slots))
+        touches = _touches(lane, slots)
         for at, slot in enumerate(slots.tolist()):
             index = lane.open.index_of(slot)
             state = int(lane.open.states[index])
@@ -210,6 +213,7 @@ class _Fields:
                 is_known = bool(number or user) or not self._began_later
                 fields["query"] = lane.query_keys[number] if is_known else UNKNOWN
                 fields["user"] = user if is_known else UNKNOWN
+            fields |= touches[at] if touches else {}
             yield index, lane.open.times_ms[index], fields
 
     @property
@@ -218,6 +222,19 @@ class _Fields:
         queries, judged = self.stored.head.queries, self.stored.head.judged
         since_ms = [0 if queries is None else queries.since_ms or 0]
         return any((*since_ms, 0 if judged is None else judged.since_ms))
+
+
+def _touches(lane: Lane, slots: Integers) -> list[dict[str, Hashable]]:
+    """What last touch knows of impressions; nothing where it is off."""
+    touches, index = lane.open.touches, lane.open.index_of(slots)
+    if touches is None:
+        return []
+    found = touches.at(index, lane.open.times_ms.at(index))
+    pairs = zip(found.visitors.tolist(), found.met_ms.tolist(), strict=True)
+    return [
+        {"visitor": visitor, "met": met_ms, "items met": _frozen(touches.met_ms.get(slot))}
+        for slot, (visitor, met_ms) in zip(slots.tolist(), pairs, strict=True)
+    ]
 
 
 def _subjects(lane: Lane, slot: int, index: int) -> dict[str, Hashable]:

@@ -4,6 +4,7 @@ from . import bodies
 from .bodies import GivenBodies, known_schemas, own_schema
 from .findings import as_json, as_text, configuration, findings
 from .guessing import GuessedRecords, guess_tables
+from .joins import ComparedJoins, compared_joins
 from .looked import Looked, looked_at
 from .parts import DoctorFinding, is_wrong, json_value
 from .profile import attributes, crawlers, profiled
@@ -16,6 +17,8 @@ __all__ = (
     "as_text",
     "attributes",
     "bodies",
+    "compared_joins",
+    "ComparedJoins",
     "config_of",
     "configuration",
     "crawlers",

@@ -10,6 +10,7 @@ import msgspec
 from ...changes import text
 from ...config import Config, decoder_of, presets
 from ...events import FORMATS, NOT_MAPPED, LogRecord, Rejected
+from ...lane import COUNTED_BESIDE
 from ...mapping import expression
 from ...plan import Plan
 from ...recompute.unjoined import Unjoined
@@ -161,7 +162,7 @@ def _events(looked: Looked) -> DoctorFinding:
 
 def _joins(outcomes: Counter[str], looked: Looked, plan: Plan) -> DoctorFinding:
     total, name = outcomes.total(), "join rate"
-    total -= outcomes["rank_mismatch"]  # counted beside `joined`
+    total -= sum(outcomes[outcome] for outcome in COUNTED_BESIDE)
     if total < FEW:
         words = f"too little feedback to say: {total:,} pieces in the last two thirds of the sample"
         return DoctorFinding(name, "look", words)

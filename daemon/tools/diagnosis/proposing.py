@@ -11,6 +11,7 @@ import msgspec
 
 from ...config import NAMES, Config, decoder_of, load, presets
 from ...events import FORMATS, NOT_MAPPED, Decoded, Impression, LogRecord, Rejected
+from ...lane import COUNTED_BESIDE
 from ...mapping import ALL_MEMBERS
 from .guessed_tables import Guess
 from .guessing import GuessedRecords, guess_tables
@@ -288,7 +289,7 @@ def _look(sources: Sequence[ProposedSource], samples: Mapping[str, Sequence[LogR
 def join_share(looked: Looked, config: Config) -> float:
     """Of the feedback, what joins."""
     outcomes = joined(looked.seen, config.plan)
-    total = outcomes.total() - outcomes["rank_mismatch"]
+    total = outcomes.total() - sum(outcomes[outcome] for outcome in COUNTED_BESIDE)
     return outcomes["joined"] / total if total else 0.0
 
 

@@ -201,7 +201,7 @@ class TrafficStream:
         for rank in clicked_ranks(self.random, ranking.attractions):
             if loses and is_lost(self.random):
                 continue
-            self._click(impression_id, now_ms, ranking.items[rank - 1], rank)
+            self._click(impression_id, now_ms, ranking.items[rank - 1], rank, user.user_id)
 
     def _ranking(self, now_ms: int, query: Query, user: User) -> Ranking:
         traffic, random = self.traffic, self.random
@@ -252,7 +252,7 @@ class TrafficStream:
         regression = self.regression
         return regression is not None and regression.is_on((now_ms - self.start_ms) / 1000)
 
-    def _click(self, impression_id: str, shown_ms: int, item: str, rank: int) -> None:
+    def _click(self, impression_id: str, shown_ms: int, item: str, rank: int, user_id: str) -> None:
         """Schedule a click 1 to 60 s later, or minutes later, and the events that may follow it."""
         random, faults, delays = self.random, self.traffic.faults, self.traffic.delays
         if random.random() < LATE_CLICKS:
@@ -264,15 +264,19 @@ class TrafficStream:
             impression_id += "-lost"
         if faults.off_list and random.random() < faults.off_list:
             item += "-elsewhere"
-        self._feedback(impression_id, clicked_ms, "click", item, rank)
+        about = (item, rank, user_id)
+        self._feedback(impression_id, clicked_ms, "click", about)
         if random.random() < CART_AFTER_CLICK:
             cart_ms = clicked_ms + int(delays * random.uniform(5_000, 90_000))
-            self._feedback(impression_id, cart_ms, "add_to_cart", item, rank)
+            self._feedback(impression_id, cart_ms, "add_to_cart", about)
             if random.random() < PURCHASE_AFTER_CART:
                 bought_ms = cart_ms + int(delays * random.uniform(20_000, 300_000))
-                self._feedback(impression_id, bought_ms, "purchase", item, rank)
+                self._feedback(impression_id, bought_ms, "purchase", about)
 
-    def _feedback(self, impression_id: str, time_ms: int, kind: str, item: str, rank: int) -> None:
+    def _feedback(
+        self, impression_id: str, time_ms: int, kind: str, about: tuple[str, int, str]
+    ) -> None:
+        item, rank, user_id = about
         event = {
             "type": "feedback",
             "impression_id": impression_id,
@@ -280,6 +284,7 @@ class TrafficStream:
             "kind": kind,
             "item": item,
             "rank": rank,
+            "user_id": user_id,
         }
         self._schedule(time_ms, event)
 

@@ -4,13 +4,14 @@ from types import SimpleNamespace
 from typing import Any
 
 from relevanced.daemon.commands.worker_conditions import (
-    FEW_RANKS,
+    FEW,
     JOINS_WITHIN_S,
     LOOK_EVERY_S,
     LOOKS,
     JoinWatch,
-    RankWatch,
     Warnings,
+    rank_watch,
+    visitor_watch,
 )
 from relevanced.daemon.events import Feedback
 from tests.builders import clicked, feed, lane_of, passing, shown
@@ -36,16 +37,16 @@ def lane_with(joined: int, mismatched: int) -> Any:
 
 
 def test_ranks_that_disagree_are_said_once_until_they_agree() -> None:
-    ranks = RankWatch()
-    assert not ranks.look([]) and not ranks.look([lane_with(FEW_RANKS - 1, FEW_RANKS - 1)])
+    ranks = rank_watch()
+    assert not ranks.look([]) and not ranks.look([lane_with(FEW - 1, FEW - 1)])
     assert ranks.look([lane_with(60, 50), lane_with(40, 30)])
     assert ranks.text.startswith("80 of the last 100 pieces of feedback that joined state another")
-    assert not ranks.look([lane_with(2 * FEW_RANKS, 80 + 60)]) and ranks.text
-    assert not ranks.look([lane_with(3 * FEW_RANKS, 140 + 10)]) and not ranks.text
+    assert not ranks.look([lane_with(2 * FEW, 80 + 60)]) and ranks.text
+    assert not ranks.look([lane_with(3 * FEW, 140 + 10)]) and not ranks.text
 
 
 def test_lanes_that_come_and_go_say_nothing_of_ranks() -> None:
-    ranks = RankWatch()
+    ranks = rank_watch()
     assert not ranks.look([lane_with(1000, 100)])
     assert not ranks.look([lane_with(600, 60)]), "the other lanes have another owner"
     assert ranks.look([lane_with(700, 160)])
@@ -89,3 +90,10 @@ def test_lanes_that_come_and_go_say_nothing_of_joins() -> None:
     assert not watch.look(lanes, 0)
     assert not watch.look(lanes[1:], 2 * JOINS_WITHIN_S) and not watch.text
     assert not watch.look([], 3 * JOINS_WITHIN_S)
+
+
+def test_visitors_without_an_impression_in_their_lane_are_said() -> None:
+    counts = {"joined_last_touch": 40, "joined": 40, "unjoined": 60, "unknown_visitor": 55}
+    visitors = visitor_watch()
+    assert visitors.look([SimpleNamespace(counts={"feedback_outcomes": counts})])  # type: ignore
+    assert visitors.text.startswith("of 55 of the last 100 pieces of feedback that last touch")

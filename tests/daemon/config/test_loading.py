@@ -60,6 +60,7 @@ OTHER_VALUES: Final = {
     "attribution.lateness": "2m",
     "attribution.pane": "2s",
     "attribution.grades": {"click": 1, "purchase": 3},
+    "attribution.join": "last_touch",
     "metrics.names": ["nDCG@10", "P@1"],
     "metrics.relevant_from": 2,
     "metrics.max_grade": 5,
@@ -139,9 +140,10 @@ OF_JUDGEMENTS: Final = {
 """And those that count where lists are judged: tests/daemon/config/test_judgements.py."""
 OF_ITEMS: Final = {"judgements.missing"}
 """And that which counts where both are."""
-NEEDS_ANOTHER: Final = {"events.ubi_lists"}
+NEEDS_ANOTHER: Final = {"events.ubi_lists", "attribution.touch_wait"}
 """Its value other than the default needs one of another key."""
 JOINS: Final = {
+    "attribution.join",
     "kafka.topics",
     "kafka.isolation_level",
     "events.format",

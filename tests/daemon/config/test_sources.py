@@ -97,7 +97,7 @@ reason = "Bots!"
         "sources[1].impression.rank_base=2: must be a whole number between 0 and 1",
         "sources[1].impression.imtes: unknown key: did you mean items?",
         "sources[1].feedback.id: must be given: the value of the impression's id, by which they"
-        " join",
+        ' join; or set attribution.join = "last_touch"',
         "sources[1].feedback.item: must be given: which item it is about",
         "sources[1].drop[0].reason=Bots!: must be 1 to 40 of a-z, 0-9, _",
         "sources[1].drop[0].where=regex(ua, '(a+)+'): regex(): a repeat inside of a repeat, or"
@@ -116,7 +116,14 @@ reason = "Bots!"
         ("sources = 3", "sources: must be tables: [[sources]]"),
         ('[[sources]]\ntopic = "a"', "sources[0]: maps nothing: give it a preset, or"),
         (f"[[sources]]\n{IMPRESSION}", "sources[0].topic: must be given"),
-        (f"{OWN}join = 'last_touch'", "sources[0].feedback.join=last_touch: must be one of id"),
+        (
+            f"{OWN}[attribution]\njoin = 'last_touch'",
+            "sources[0].feedback.visitor: must be given: whom attribution.join follows",
+        ),
+        (
+            f'{OWN}visitor = "u"\n[attribution]\njoin = "last_touch"',
+            "sources[0].impression.visitor: must be given: whom attribution.join follows",
+        ),
         (f'{OWN}[[sources.drop]]\nreason = "x"', "sources[0].drop[0].where: must be given"),
         (
             f'{OWN}[[sources.drop]]\nreason = "x"\nvalue = "u"',

@@ -21,7 +21,14 @@ from tests.oracle import OracleConfig, Record
 from tests.oracle_queries import Dated
 from tests.searches import searched
 from tests.seeds import seeds
-from tests.streams import SMALL_CONFIG, START_MS, random_records, shifted, with_wrong_clocks
+from tests.streams import (
+    SMALL_CONFIG,
+    START_MS,
+    random_records,
+    shifted,
+    with_visitors,
+    with_wrong_clocks,
+)
 
 SEEDS = seeds(6)
 CUTS = 80
@@ -30,6 +37,7 @@ EVENTS = 500
 
 
 EXPERIMENTS = CONFIGS["declared and discovered"]
+TOUCH = replace(SMALL_CONFIG, join="last_touch")
 
 
 def lane(
@@ -38,6 +46,7 @@ def lane(
     """A lane of a random log in its store, and the log; with `clocks`, none of them is wrong."""
     records = random_records(rng, topics=topics, partitions=1, events=EVENTS, config=config)
     records = dealt(records, rng) if config is EXPERIMENTS else records
+    records = with_visitors(records, rng) if config is TOUCH else records
     logs = logs_of(records if clocks else with_wrong_clocks(records, rng), topics)
     return written(logs, config, rng), logs
 
@@ -51,7 +60,9 @@ def some_cut(logs: Logs, rng: random.Random) -> dict[str, int]:
     }
 
 
-@pytest.mark.parametrize("config", [SMALL_CONFIG, EXPERIMENTS], ids=["rows", "experiments"])
+@pytest.mark.parametrize(
+    "config", [SMALL_CONFIG, EXPERIMENTS, TOUCH], ids=["rows", "experiments", "touch"]
+)
 @pytest.mark.parametrize("topics", [1, 2])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_whole_log_proves_every_integer(seed: int, topics: int, config: OracleConfig) -> None:
@@ -221,12 +232,15 @@ def test_missing_page_differs() -> None:
     assert found.result == "differs" and {one.what for one in found.first} == {"hour"}
 
 
+@pytest.mark.parametrize("config", [SMALL_CONFIG, TOUCH], ids=["by id", "touch"])
 @pytest.mark.parametrize("topics", [1, 2])
 @pytest.mark.parametrize("seed", seeds(CUTS // 2))
-def test_rest_of_a_log_proves_rows_from_an_instant_on(seed: int, topics: int) -> None:
+def test_rest_of_a_log_proves_rows_from_an_instant_on(
+    seed: int, topics: int, config: OracleConfig
+) -> None:
     rng = random.Random(seed)
-    store, logs = lane(rng, topics=topics)
-    found = proven(store, logs, SMALL_CONFIG, some_cut(logs, rng))
+    store, logs = lane(rng, config, topics=topics)
+    found = proven(store, logs, config, some_cut(logs, rng))
     assert found.result in ("equal", "not provable"), as_text([found])
     if found.result == "equal":
         assert found.proven_from is not None and found.integers
