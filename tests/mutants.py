@@ -45,6 +45,7 @@ class Mutant(NamedTuple):
 
 
 RULES: Final = "tests/daemon/attribution/test_rules.py tests/daemon/test_equality.py"
+TOUCH: Final = "tests/daemon/attribution/test_last_touch.py tests/daemon/test_equality.py"
 VECTORS: Final = "tests/daemon/attribution/test_vectorized.py tests/daemon/test_equality.py"
 WATERMARKS: Final = "tests/daemon/lane/test_watermarks.py tests/daemon/test_equality.py"
 SETTLING: Final = "tests/daemon/lane/test_settling.py tests/daemon/test_equality.py"
@@ -58,6 +59,30 @@ COUNTERS: Final = "tests/daemon/views/test_counters.py tests/daemon/exporter"
 CHANGES: Final = "tests/daemon/changes"
 
 OF_THE_JOIN: Final = (
+    Mutant(
+        "touch: a list is asked that met a watermark at the end of the wait",
+        "if shown.met_ms[at] >= before_ms or",
+        "if shown.met_ms[at] > before_ms or",
+        TOUCH,
+    ),
+    Mutant(
+        "touch: so is an item of a later page",
+        "if item_met_ms >= before_ms:",
+        "if item_met_ms > before_ms:",
+        TOUCH,
+    ),
+    Mutant(
+        "touch: of one time the least id wins",
+        "reverse=is_before",
+        "reverse=not is_before",
+        TOUCH,
+    ),
+    Mutant(
+        "touch: a new owner decides again what was decided",
+        "lane.waiting.take_held(watermark - (lane.plan.touch_ms or 0))",
+        "lane.waiting.take_held(0)",
+        "tests/daemon/test_equality.py",
+    ),
     Mutant(
         "join: an impression is late one watermark later",
         "lane.plan.timing.closes_at(event.time_ms) <= watermark",

@@ -58,7 +58,8 @@ class Unjoined:
         if joined and (total < LEAST or joined >= FEW * total):
             return None
         off_list = [one for one in waiting if one.bound_ms is not None]
-        ids = dict.fromkeys(one.impression_id for one in waiting if one.bound_ms is None)
+        unbound = (one.impression_id for one in waiting if one.bound_ms is None)
+        ids = dict.fromkeys(id_ for id_ in unbound if id_)
         return cls(
             joined,
             outcomes,

@@ -361,6 +361,9 @@ def propensities_command(
     is 1. The same holds for toml where appealing items and others have different propensities.
     """
     config = options.read(config_file, {})
+    if not config.attribution.is_by_id:
+        rule = 'must be "id" here: propensities are estimated by the ids of feedback'
+        raise click.ClickException(f"attribution.join={config.attribution.join}: {rule}")
     attribute, equals, value = (surface or "").partition("=")
     if surface is not None and not (attribute and value):
         raise click.BadParameter("must be ATTRIBUTE=VALUE", param_hint="--surface")

@@ -105,7 +105,8 @@ def findings(
     if any(source.lacks_ids for source in sources):
         words = (
             "feedback and lists have no value in common: log the id of the search in both, and"
-            " name it as id of [sources.impression] and [sources.feedback]"
+            " name it as id of [sources.impression] and [sources.feedback]; or join by the visitor,"
+            ' where both name one: join = "last_touch" in [attribution]'
         )
         yield DoctorFinding("join rate", "wrong", words)
         return

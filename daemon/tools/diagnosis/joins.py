@@ -1,4 +1,4 @@
-"""Last touch compared with the ids of feedback, on records that have both. Pure."""
+"""Last touch compared with the ids of feedback, on records that have both."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -199,3 +199,11 @@ def test_lists_that_are_logged_item_by_item_give_the_same_table(tmp_path: Path) 
     assert by_item.stderr == whole.stderr
     other = CliRunner().invoke(cli, [*arguments[:-3], "device=tv", *arguments[-2:]])
     assert 'seen "web" 1,000 times' in other.stderr
+
+
+def test_feedback_that_joins_by_last_touch_is_refused(tmp_path: Path) -> None:
+    path, config = tmp_path / "events.jsonl", tmp_path / "touch.toml"
+    path.write_text("\n".join(events(1)))
+    config.write_text('[attribution]\njoin = "last_touch"')
+    result = CliRunner().invoke(cli, ["propensities", str(path), "--config", str(config)])
+    assert result.exit_code == 1 and 'attribution.join=last_touch: must be "id"' in result.stderr
