@@ -8,8 +8,6 @@ Pure.
 Rows in parts are absolute: a later one replaces an earlier one. A cut, or as many rows in parts as
 the tables have, writes the tables anew and unlinks the parts before. Readers do not follow these
 keys: the head lists them.
-
-What new impressions searched for, and who, as a block stores it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,7 +23,6 @@ from ..lane import (
     WHOLE,
     Lane,
     LaneQueries,
-    OpenSearches,
     Tables,
     cut,
     joined_texts,
@@ -262,40 +259,3 @@ def confirmed(lane: Lane, head: QueryHead) -> None:
     assert queries is not None
     queries.parts, queries.part_rows = list(head.parts), head.part_rows
     queries.stored, queries.examples.stored = dict(head.hours), dict(head.examples)
-
-
-class PackedSearches(msgspec.Struct, array_like=True, frozen=True):
-    """The searches of the new impressions of a block, n of them. Numbers belong to one process, so
-    the block has a table of the keys that it uses."""
-
-    keys: bytes
-    key_lengths: bytes
-    searches: bytes
-    """Of each impression, the index of its key."""
-    users: bytes
-    """Of each, the hash of its user, of 4 bytes; empty where there are none."""
-
-
-def packed_searches(lane: Lane, new: Integers) -> PackedSearches | None:
-    """Return those of the impressions at these slots; None where queries are not kept."""
-    columns, known = lane.open.searches, lane.query_keys
-    if columns is None or known is None or not len(new):
-        return None
-    found = columns.at(lane.open.index_of(new))
-    table, which = found.distinct_numbers()
-    keys, lengths = known.joined(table)
-    users = found.users.astype("<u4").tobytes() if found.users.any() else b""
-    return PackedSearches(keys, pack_integers(lengths), pack_integers(which), users)
-
-
-def unpacked_searches(lane: Lane, stored: PackedSearches | None, new: int) -> OpenSearches | None:
-    """Return those of `new` impressions; None where none are stored, or queries are not kept."""
-    known = lane.query_keys
-    if known is None or stored is None:
-        return None
-    texts = cut(stored.keys, unpack_integers(stored.key_lengths))
-    numbers = known.numbers_of([text.decode(errors="surrogatepass") for text in texts])
-    users = np.zeros(new, np.int64)
-    if stored.users:
-        users[:] = np.frombuffer(stored.users, "<u4")
-    return OpenSearches(numbers[unpack_integers(stored.searches)], users)

@@ -2,7 +2,7 @@
 
     make bench-touch ARGS=SHARED
 
-prints the rows of the table in deploy/guide/topics.md. Public logs: the real click-through of the
+prints the rows of the table in deploy/guide/events.md. Public logs: the real click-through of the
 demo shop Chorus and the generated traffic beside it (o19s/chorus-opensearch-edition, UBI), and
 TianGong-ST (searches of sessions of Sogou, which have no times: here one each half minute, and
 clicks as long after their list as in simulated traffic).

@@ -8,7 +8,7 @@ ROOT = Path(__file__).parents[4]
 
 
 def test_the_guide_has_what_last_touch_joins_on_public_logs(shared: Path) -> None:
-    guide = (ROOT / "deploy" / "guide" / "topics.md").read_text()
+    guide = (ROOT / "deploy" / "guide" / "events.md").read_text()
     for name, found in public(shared).items():
         assert row(name, found) in guide
 
