@@ -56,8 +56,11 @@ PROGRAMS: Final = frozenset(("commands", "recompute", "tools"))
 """Rooms of which a process needs one module or a few: each module that stands in them is a face,
 and so is each folder. A face of all of them would load every library for `--help`."""
 
-WITH_EXTRAS: Final = frozenset(("daemon.registry.glue", "daemon.tools.trec.plot"))
-"""Modules that load a library of an extra: they are imported by name, where it is asked for."""
+WITH_EXTRAS: Final = frozenset(
+    ("daemon.logins.oidc", "daemon.registry.glue", "daemon.tools.trec.plot")
+)
+"""Modules that load a library of an extra, or a slow one: they are imported by name, where it is
+asked for."""
 
 MOST_FLOORS: Final = 6
 MOST_LINES: Final = 450
@@ -68,7 +71,7 @@ DOORS: Final = {
     # The only modules that may import a client library: patterns of their names.
     "aiokafka": ("daemon.kafka.*",),
     "redis": ("daemon.storage.redis.*",),
-    "aiohttp": ("daemon.http.*", "daemon.registry.client"),
+    "aiohttp": ("daemon.http.*", "daemon.logins.oidc", "daemon.registry.client"),
     "botocore": ("daemon.registry.glue",),
     "prometheus_client": ("daemon.exporter.exposition", "daemon.telemetry.process"),
     "click": ("daemon.commands.*", "daemon.recompute.*", "daemon.tools.*"),

@@ -27,6 +27,7 @@ from .sections.changes import ChangesSection
 from .sections.propensities import DeclaredTable, written_table
 from .sections.sections import (
     GLUE,
+    OAUTHBEARER,
     SASL_MECHANISMS,
     SECURITY_PROTOCOLS,
     AttributionSection,
@@ -89,6 +90,7 @@ __all__ = (
     "masked_urls",
     "NAMES",
     "note_renewed",
+    "OAUTHBEARER",
     "PLAIN_OPTIONS",
     "presets",
     "propensities",

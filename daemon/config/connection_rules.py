@@ -6,7 +6,7 @@ from dataclasses import fields
 from typing import Any, Final, TypeAlias
 from urllib.parse import SplitResult, parse_qsl, urlsplit
 
-from .sections.sections import GLUE, RegistrySection
+from .sections.sections import GLUE, OAUTHBEARER, RegistrySection
 from .settings import SETTINGS, Config
 from .values.rules import ConfigFault, at_least_one, login_of
 
@@ -24,11 +24,15 @@ SECRET_FILES: Final = (
     ("queries", "key", "key_file"),
 )
 """(section, key of a secret, key of the file that may contain it instead)"""
-TOKEN_FILES: Final = (("registry", "bearer_token_file"),)
+TOKEN_FILES: Final = (
+    ("registry", "bearer_token_file"),
+    ("kafka", "token_client_secret_file"),
+)
 """(section, key of a file that contains a token, which is read when it is needed)"""
 OF_WORKERS: Final = ("kafka", "registry")
 """The sections whose secrets an exporter does not use: it need not have them."""
 SASL_KEYS: Final = ("sasl_mechanism", "sasl_username", "sasl_password", "sasl_password_file")
+TOKEN_KEYS: Final = ("token_url", "token_client_id", "token_client_secret_file", "token_scope")
 SSL_KEYS: Final = (
     "ssl_cafile",
     "ssl_certfile",
@@ -62,16 +66,25 @@ def _sasl(config: Config) -> Iterator[ConfigFault]:
     kafka = config.kafka
     if not kafka.security_protocol.startswith("SASL_"):
         needs = 'security_protocol "SASL_SSL" or "SASL_PLAINTEXT"'
-        yield from _unused("kafka", kafka, SASL_KEYS, kafka.security_protocol, needs)
+        unused = (*SASL_KEYS, *TOKEN_KEYS)
+        yield from _unused("kafka", kafka, unused, kafka.security_protocol, needs)
         return
-    needed = {
-        "sasl_mechanism": kafka.sasl_mechanism,
-        "sasl_username": kafka.sasl_username,
-        "sasl_password": kafka.sasl_password or kafka.sasl_password_file,
-    }
+    if kafka.sasl_mechanism == OAUTHBEARER:
+        needs = "a mechanism with a password"
+        yield from _unused("kafka", kafka, SASL_KEYS[1:], OAUTHBEARER, needs)
+        needed = {name: getattr(kafka, name) for name in TOKEN_KEYS[:3]}
+    else:
+        mechanism = kafka.sasl_mechanism or "no sasl_mechanism"
+        yield from _unused("kafka", kafka, TOKEN_KEYS, mechanism, OAUTHBEARER)
+        needed = {
+            "sasl_mechanism": kafka.sasl_mechanism,
+            "sasl_username": kafka.sasl_username,
+            "sasl_password": kafka.sasl_password or kafka.sasl_password_file,
+        }
     for name, value in needed.items():
         if value is None:
-            yield ConfigFault(f"kafka.{name}", None, f"must be set for {kafka.security_protocol}")
+            asking = OAUTHBEARER if name in TOKEN_KEYS else kafka.security_protocol
+            yield ConfigFault(f"kafka.{name}", None, f"must be set for {asking}")
 
 
 def _ssl(config: Config) -> Iterator[ConfigFault]:
@@ -238,7 +251,7 @@ def _given_keys(registry: RegistrySection) -> set[str]:
     return {name for name in names if getattr(registry, name) != getattr(default, name)}
 
 
-_SASL_KEYS = ("kafka.security_protocol", *(f"kafka.{name}" for name in SASL_KEYS))
+_SASL_KEYS = ("kafka.security_protocol", *(f"kafka.{name}" for name in (*SASL_KEYS, *TOKEN_KEYS)))
 _REDIS_KEYS = ("redis.url", *(f"redis.{name}" for name in (*SSL_KEYS, *SENTINEL_KEYS)))
 _SSL_KEYS = ("kafka.security_protocol", *(f"kafka.{name}" for name in SSL_KEYS))
 _REGISTRY_KEYS = tuple(s.key for s in SETTINGS if s.section == "registry")

@@ -8,7 +8,7 @@ import asyncio
 import os
 import socket
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
@@ -24,9 +24,17 @@ from aiokafka.errors import (
     RecordListTooLargeError,
 )
 
-from ..config import SASL_MECHANISMS, SECURITY_PROTOCOLS, Config, ReadAgain, Secret
+from ..config import (
+    OAUTHBEARER,
+    SASL_MECHANISMS,
+    SECURITY_PROTOCOLS,
+    Config,
+    KafkaSection,
+    ReadAgain,
+    Secret,
+)
 from ..errors import RecordRefused, StartError, Unavailable
-from ..logins import Credential, Password, TlsFiles, tls_files
+from ..logins import Credential, Password, TlsFiles, TokenSource, tls_files
 from ..storage import consumer_group
 from ..worker import Retention
 from . import logins
@@ -50,6 +58,8 @@ class KafkaSettings:
     sasl_mechanism: str = "PLAIN"
     sasl_username: str | None = None
     sasl_password: Secret | None = None
+    tokens: Credential | None = field(default=None, compare=False)
+    """What OAUTHBEARER shows in place of a password."""
     ssl_cafile: str | None = None
     ssl_certfile: str | None = None
     ssl_keyfile: str | None = None
@@ -64,6 +74,8 @@ class KafkaSettings:
     @cached_property
     def credential(self) -> Credential | None:
         """What is shown to brokers beside the name of the user; None without a login."""
+        if self.sasl_mechanism == OAUTHBEARER:
+            return self.tokens
         return None if self.sasl_password is None else Password(self.sasl_password)
 
     @cached_property
@@ -171,7 +183,10 @@ def _check(settings: KafkaSettings) -> None:
     if mechanism not in SASL_MECHANISMS:
         rule = f"must be one of {', '.join(SASL_MECHANISMS)}"
         raise StartError(f"kafka.sasl_mechanism={mechanism}: {rule}")
-    if settings.sasl_username is None or settings.sasl_password is None:
+    if mechanism == OAUTHBEARER:
+        if settings.tokens is None:
+            raise StartError(f"kafka.sasl_mechanism={mechanism}: needs token_url")
+    elif settings.sasl_username is None or settings.sasl_password is None:
         raise StartError(f"kafka.security_protocol={protocol}: needs sasl_username and a password")
 
 
@@ -258,6 +273,7 @@ def kafka_settings(config: Config) -> KafkaSettings:
         sasl_mechanism=kafka.sasl_mechanism or "PLAIN",
         sasl_username=kafka.sasl_username,
         sasl_password=kafka.sasl_password,
+        tokens=_tokens(kafka) if kafka.sasl_mechanism == OAUTHBEARER else None,
         ssl_cafile=kafka.ssl_cafile,
         ssl_certfile=kafka.ssl_certfile,
         ssl_keyfile=kafka.ssl_keyfile,
@@ -265,6 +281,17 @@ def kafka_settings(config: Config) -> KafkaSettings:
         ssl_check_hostname=kafka.ssl_check_hostname,
         isolation_level=kafka.isolation_level,
         session_timeout_s=kafka.session_timeout_s,
+    )
+
+
+def _tokens(kafka: KafkaSection) -> TokenSource:
+    from ..logins.oidc import ClientCredentials  # the HTTP client is slow to load
+
+    url, client = kafka.token_url, kafka.token_client_id
+    secret_file = kafka.token_client_secret_file
+    assert url is not None and client is not None and secret_file is not None
+    return TokenSource(
+        ClientCredentials("kafka", url, client, secret_file, kafka.token_scope).fetch
     )
 
 

@@ -27,7 +27,7 @@ from aiokafka.protocol.admin import (
     SaslHandShakeRequest,
 )
 
-from ..config import ReadAgain
+from ..config import OAUTHBEARER, ReadAgain
 from ..errors import Unavailable
 from ..logins import Credential, TlsFiles
 
@@ -84,6 +84,10 @@ class RenewedConnection(AIOKafkaConnection):  # type: ignore[misc]  # theirs
 
     async def _noting(self, answer: Awaitable[Any]) -> Any:
         found = await answer
+        if self._sasl_mechanism == OAUTHBEARER and found.sasl_auth_bytes:
+            # A broker says why it refuses a token, and ends the login once that is acknowledged
+            # (RFC 7628): the client would take the reason for a success.
+            found = await super().send(SaslAuthenticateRequest(b"\x01"))
         if (lifetime_ms := getattr(found, "session_lifetime_ms", 0)) > 0:
             self._renew_at_s = time.monotonic() + RENEWED_AT * lifetime_ms / 1000
         return found

@@ -3,5 +3,7 @@ tokens, and what it does when a server refuses them.
 """
 
 from .credentials import Credential, Password, TlsFiles, content_of, tls_files
+from .token_source import TokenSource
+from .tokens import Token
 
-__all__ = ("content_of", "Credential", "Password", "tls_files", "TlsFiles")
+__all__ = ("content_of", "Credential", "Password", "tls_files", "TlsFiles", "Token", "TokenSource")

@@ -40,8 +40,8 @@ ADVICE: Final[Mapping[KafkaFault, str]] = {
     "unreachable": "Reading continues by itself when the brokers answer: check them,"
     " kafka.bootstrap_servers and the network between.",
     "tls": "Correct the setting that is named and restart, or correct the listener of the broker.",
-    "login": "Correct kafka.sasl_username and its password and restart; or give the broker the user"
-    " back, and reading continues by itself.",
+    "login": "Correct what the reason names: files are read again by themselves, other settings at"
+    " a restart. Or let the broker take the login, and reading continues.",
     "topic_missing": "Create the topic, or correct kafka.topics; the daemon notices by itself.",
     "not_permitted": "Allow this user READ and DESCRIBE on the topics, and READ on the consumer"
     " group; reading continues by itself.",

@@ -15,6 +15,8 @@ from relevanced.daemon.storage import (
     Namespace,
     blob_keys,
     client as redis_keys,
+    show_life,
+    sweep_lanes,
 )
 from tests.services.fixtures import AnyRedis, OwnRedis
 from tests.services.proxy import Proxy
@@ -252,6 +254,37 @@ async def test_eviction_policy_may_be_secret(own_redis: OwnRedis) -> None:
     server = own_redis(rename_command='INFO ""')
     async with client_at(server.url) as client:
         assert await own(client).eviction_policy() is None
+
+
+@pytest.mark.parametrize("how", ["renamed", "by ACL"])
+async def test_a_server_that_forbids_scan_and_config_only_keeps_old_keys(
+    own_redis: OwnRedis, how: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And says so once."""
+    server = own_redis(**({"rename_command": 'SCAN ""'} if how == "renamed" else {}))
+    server.run_command("ACL SETUSER default -config" + (" -scan" if how == "by ACL" else ""))
+    async with client_at(server.url) as client:
+        namespace, stop = own(client), asyncio.Event()
+        await namespace.sign_of_life(0)
+        await client.zadd("relevanced:namespaces", {"relevanced-1": 1})
+        store = LaneStore(client, namespace.name)
+        await store.claim(LANE, "a", START)
+        store._unswept[LANE] = "mark"
+        tasks = [
+            asyncio.create_task(show_life(namespace, lambda: 1, 1, stop)),
+            asyncio.create_task(sweep_lanes(store, stop)),
+        ]
+        said = list[str]()
+        async with asyncio.timeout(60):
+            while len(said) < 2:
+                await asyncio.sleep(0.05)
+                lines = capsys.readouterr().out.splitlines()
+                said += [line for line in lines if "nobody uses" in line and "warning" in line]
+        assert not any(task.done() for task in tasks)
+        assert float(await client.zscore("relevanced:namespaces", namespace.name)) > 0
+        assert await namespace.eviction_policy() == "noeviction"
+        stop.set()
+        await asyncio.gather(*tasks)
 
 
 async def test_every_step_raises_when_the_server_is_gone(redis: AnyRedis) -> None:

@@ -29,7 +29,8 @@ from ..values.rules import Start, log_start, masked_urls, urls_pattern
 from ..values.secrets import Secret
 
 SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-SASL_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+OAUTHBEARER: Final = "OAUTHBEARER"
+SASL_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", OAUTHBEARER)
 CONFLUENT: Final = "confluent"
 GLUE: Final = "glue"
 """Kinds of schema registries."""
@@ -85,6 +86,16 @@ class KafkaSection:
     sasl_username: str | None = setting(None, optional(text()), "User name for SASL.")
     sasl_password: Secret | None = setting(None, optional(secret()), "Password for SASL.")
     sasl_password_file: str | None = setting(None, _PATH, "File with the password for SASL.")
+    token_url: str | None = setting(
+        None,
+        optional(text(r"https?://[^\s@]+", "must be http(s)://host:port/path without a login")),
+        "Where OAUTHBEARER gets tokens by client credentials.",
+    )
+    token_client_id: str | None = setting(None, optional(text()), "Client id for it.")
+    token_client_secret_file: str | None = setting(
+        None, _PATH, "File with its secret."
+    )
+    token_scope: str | None = setting(None, optional(text()), "Scope of the tokens.")
     ssl_cafile: str | None = setting(None, _PATH, _CAFILE)
     ssl_certfile: str | None = setting(None, _PATH, _CERTFILE)
     ssl_keyfile: str | None = setting(None, _PATH, _KEYFILE)

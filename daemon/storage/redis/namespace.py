@@ -226,6 +226,7 @@ async def show_life(
 ) -> None:
     """Write the namespace's sign of life, and remove namespaces without one for `keep_ms`."""
     said: str | None = None
+    stay = False
     while True:
         try:
             count = lanes()
@@ -240,19 +241,36 @@ async def show_life(
             if successor is not None and successor != said:
                 log.warning("another namespace serves the scores: stop these daemons", by=successor)
             said = successor
-            removed = await namespace.remove_silent(now_ms - keep_ms)
-            if removed:
-                log.info("old namespaces removed", namespaces=removed)
         except Unavailable as error:
             log.debug("no sign of life written", reason=str(error))
+        else:
+            stay = await _remove_silent(namespace, now_ms - keep_ms, stay)
         if await stopped_within(stop, SIGN_OF_LIFE_EVERY_S):
             return
+
+
+async def _remove_silent(namespace: Namespace, since_ms: int, stay: bool) -> bool:
+    try:
+        if removed := await namespace.remove_silent(since_ms):
+            log.info("old namespaces removed", namespaces=removed)
+    except Unavailable as error:
+        return _note_what_stays(error, stay)
+    return stay
+
+
+def _note_what_stays(error: Unavailable, was_refused: bool) -> bool:
+    """Log that unused keys are not removed, as a warning the first time that the server forbids it,
+    as some do with SCAN; returns whether it has."""
+    is_refused = error.trouble in ("permission", "other")
+    write = log.warning if is_refused and not was_refused else log.debug
+    write("keys that nobody uses stay in Redis, all else works", reason=str(error))
+    return was_refused or is_refused
 
 
 async def sweep_lanes(store: LaneStore, stop: asyncio.Event) -> None:
     """Remove keys of lanes that Redis lost in part. Scanning a large server takes a while: what is
     not done when the process stops is left to the next owner."""
-    failures = 0
+    failures, stay = 0, False
 
     async def sweep() -> None:
         removed = await store.sweep()
@@ -265,7 +283,7 @@ async def sweep_lanes(store: LaneStore, stop: asyncio.Event) -> None:
             failures = 0
         except Unavailable as error:
             failures += 1
-            log.debug("keys of lost lanes not removed yet", reason=str(error))
+            stay = _note_what_stays(error, stay)
         wait_s = SWEEP_EVERY_S + (pause_s(failures, random.random()) if failures else 0.0)
         if await stopped_within(stop, wait_s):
             return

@@ -114,6 +114,7 @@ CREDENTIALS: Final = {
     "kafka.sasl_username",
     "kafka.sasl_password",
     "kafka.sasl_password_file",
+    *(f"kafka.token_{name}" for name in ("url", "client_id", "client_secret_file", "scope")),
     "kafka.ssl_cafile",
     "kafka.ssl_certfile",
     "kafka.ssl_keyfile",

@@ -1,0 +1,69 @@
+"""Tokens for logins: asked for when they are needed, one request at a time, and again after 80 % of
+their life. While the issuer does not answer, the token that there is serves as long as it lives."""
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import structlog
+
+from ..backoff import pause_s
+from ..errors import Unavailable
+from .tokens import Token, TokenCache
+
+PATIENCE_S: Final = 5.0
+"""So long a login waits for a new token while the old one still serves."""
+
+logger = structlog.get_logger(__name__)
+
+
+class TokenSource:
+    """The tokens of one login. It is a Credential."""
+
+    def __init__(
+        self,
+        fetch: Callable[[], Awaitable[Token]],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`fetch` raises Unavailable."""
+        self._fetch = fetch
+        self._clock = clock
+        self._cache = TokenCache()
+        self._renewing: asyncio.Task[Unavailable | None] | None = None
+        self._failures = 0
+        self._next_try_s = 0.0
+
+    async def secret(self) -> str:
+        """Return a token that lives. Raises Unavailable."""
+        now_s = self._clock()
+        usable = self._cache.usable(now_s)
+        if not self._cache.is_due(now_s) or (usable and now_s < self._next_try_s):
+            assert usable is not None
+            return usable
+        if self._renewing is None or self._renewing.done():
+            self._renewing = asyncio.create_task(self._renew())
+        renewing = self._renewing
+        await asyncio.wait({renewing}, timeout=PATIENCE_S if usable else None)
+        usable = self._cache.usable(self._clock())
+        if usable is None:
+            raise renewing.result() or Unavailable("a token has ended before it was used")
+        return usable
+
+    def refused(self, used: str) -> bool:
+        """Note that a server refused a token; returns whether another one is worth a try."""
+        return self._cache.refuse(used, self._clock())
+
+    async def _renew(self) -> Unavailable | None:
+        asked_s = self._clock()
+        try:
+            self._cache.keep(await self._fetch(), asked_s)
+        except Unavailable as error:
+            if self._failures == 0 and self._cache.usable(self._clock()) is not None:
+                logger.warning("the token cannot be renewed yet", reason=str(error))
+            self._failures += 1
+            self._next_try_s = self._clock() + pause_s(self._failures, random.random())
+            return error
+        self._failures = 0
+        return None
