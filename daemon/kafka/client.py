@@ -35,6 +35,7 @@ from ..config import (
 )
 from ..errors import RecordRefused, StartError, Unavailable
 from ..logins import Credential, Password, TlsFiles, TokenSource, tls_files
+from ..logins.oidc import ClientCredentials
 from ..storage import consumer_group
 from ..worker import Retention
 from . import logins
@@ -285,8 +286,6 @@ def kafka_settings(config: Config) -> KafkaSettings:
 
 
 def _tokens(kafka: KafkaSection) -> TokenSource:
-    from ..logins.oidc import ClientCredentials  # the HTTP client is slow to load
-
     url, client = kafka.token_url, kafka.token_client_id
     secret_file = kafka.token_client_secret_file
     assert url is not None and client is not None and secret_file is not None

@@ -92,9 +92,7 @@ class KafkaSection:
         "Where OAUTHBEARER gets tokens by client credentials.",
     )
     token_client_id: str | None = setting(None, optional(text()), "Client id for it.")
-    token_client_secret_file: str | None = setting(
-        None, _PATH, "File with its secret."
-    )
+    token_client_secret_file: str | None = setting(None, _PATH, "File with its secret.")
     token_scope: str | None = setting(None, optional(text()), "Scope of the tokens.")
     ssl_cafile: str | None = setting(None, _PATH, _CAFILE)
     ssl_certfile: str | None = setting(None, _PATH, _CERTFILE)
