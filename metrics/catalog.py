@@ -148,10 +148,10 @@ SET_ENTRIES: Final[Mapping[str, Entry]] = {
 """Family -> its entry."""
 
 
-_NO_IDEAL = "the ideal is 0: nothing has a gain"
+_NO_IDEAL = "nothing has a gain"
 _NO_CLICK = "nothing was clicked"
-_NO_SUBTOPIC = "no subtopic has a relevant item"
-_NO_PROPENSITIES = "the propensities of the surface are unknown"
+_NO_SUBTOPIC = "nothing is relevant"
+_NO_PROPENSITIES = "propensities are unknown"
 
 CATALOG: Final[Mapping[str, Entry]] = {
     # Binary, by rank

@@ -167,10 +167,9 @@ def _at_once(lane: Lane, tracking: Tracking, shown: _Shown) -> Iterator[_Shown]:
             is_new = [number for number in distinct(ids).tolist() if not _is_known(lane, number)]
             end, first_new = stop, np.flatnonzero(np.isin(ids, is_new))[:1]
             if len(first_new):
-                before, after = (
-                    start + int(np.searchsorted(panes, panes[first_new[0]], side=side))
-                    for side in ("left", "right")
-                )
+                pane = panes[first_new[0]]
+                before = start + int(np.searchsorted(panes, pane))
+                after = start + int(np.searchsorted(panes, pane, side="right"))
                 end = after if before == start else before
             yield shown.at(slice(start, end))
             start = end

@@ -149,6 +149,9 @@ def align_run(
         raise EvaluationError(f"{file}: has no result for any judged query")
     judged = [_judged(qrels[query], policies.negative) for query in queries]
     shown = [ordered_items(run.results.get(query, []), policies) for query in queries]
+    of_shown = of_pool = None
+    if subtopics is not None:
+        of_shown, of_pool = _by_subtopic([subtopics[query] for query in queries], shown)
     size = policies.collection_size
     before = None if known is None else [known.get(query, set()) for query in queries]
     return queries, Lists.of(
@@ -158,13 +161,14 @@ def align_run(
         collection_size=None if size is None else [size] * len(queries),
         known=None if before is None else [[i in b for i in s] for s, b in zip(shown, before)],
         known_relevant=None if before is None else [0] * len(queries),
-        **({} if subtopics is None else _by_subtopic([subtopics[q] for q in queries], shown)),
+        subtopics=of_shown,
+        pool_subtopics=of_pool,
     )
 
 
 def _by_subtopic(
     judged: Sequence[Mapping[str, Mapping[str, float]]], shown: Sequence[Sequence[str]]
-) -> dict[str, Floats]:
+) -> tuple[Floats, Floats]:
     """The grades of the items shown and of all judged ones, by subtopic of each query. Of judged
     items of equal worth ndeval takes the greatest id first."""
     pools = [sorted(of_query, reverse=True) for of_query in judged]
@@ -179,7 +183,7 @@ def _by_subtopic(
                     found[query, rank0, names[query].index(name)] = grade
         return found
 
-    return {"subtopics": grades(shown), "pool_subtopics": grades(pools)}
+    return grades(shown), grades(pools)
 
 
 def _judged(grades: Mapping[str, float], negative: Negative) -> dict[str, float]:
