@@ -13,6 +13,7 @@ run is cut where a combination of values is new.
 Measured on batches of 10,000 events: 0.6 µs an event for new impressions, 0.7 µs for feedback.
 """
 
+from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, KeysView
 from dataclasses import dataclass
 from itertools import pairwise, repeat
@@ -291,7 +292,7 @@ def _apply_joined(
     left[run.feedback_index[~_join(lane, events)]] = True
     joined = len(run) - int(np.count_nonzero(left))
     impressions = int(np.count_nonzero(is_new))
-    lane.counts["events"].update(impression=impressions, feedback=joined - impressions)
+    lane.counts["events"] += Counter(impression=impressions, feedback=joined - impressions)
     for number, index in enumerate(np.flatnonzero(left).tolist(), 1):
         watermark_ms = int(events.watermarks_ms[index])
         yield from rules.event_steps(lane, topic, run.event(index), watermark_ms)
@@ -353,7 +354,8 @@ def _join(lane: Lane, events: RunAtWatermarks) -> Booleans:
         for slot, time_ms in zip(slots[selected].tolist(), times_ms.tolist(), strict=True):
             note_delay(lane, slot, time_ms)
     ignored = np.isnan(gains)
-    lane.counts["feedback_outcomes"].update(
+    # Not `update`: an outcome that no event had has no count.
+    lane.counts["feedback_outcomes"] += Counter(
         joined=len(selected), ignored_kind=int(np.count_nonzero(ignored))
     )
     done: Booleans = sure | ignored
