@@ -1,6 +1,7 @@
 """The functions that carry out each kind of fault, and undo it. They return whether it occurred."""
 
 import asyncio
+import signal
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Final, TypeAlias
@@ -11,12 +12,15 @@ from tests.chaos.proxy import NetworkFaults
 from tests.chaos.redis_pair import ENOUGH_MEMORY, LITTLE_MEMORY
 from tests.chaos.round import LAYOUTS, Round
 from tests.chaos.schedule import Fault
-from tests.chaos.traffic import PARTITIONS
+from tests.chaos.traffic import PARTITIONS, list_one_more
+from tests.services import processes
+from tests.services.redis_server import RedisServer, one_binary
 
 Act: TypeAlias = Callable[[Round, Fault], Awaitable[bool]]
 
 CLOCK_STEPS_S: Final = (-30 * 86_400.0, -3_600.0, -2.0, 2.0, 3_600.0, 30 * 86_400.0)
 PROMOTION_LAG_S: Final = 0.7
+STRAY_PATIENCE_S: Final = 10.0
 
 
 # Workers
@@ -73,6 +77,27 @@ async def join(round: Round, fault: Fault) -> bool:
         return await leave(round, fault)
     round.active.add(idle[0].number)
     round.start_worker(idle[0])
+    return True
+
+
+async def run_stray(round: Round, fault: Fault) -> bool:
+    """Run a worker of the same group with an empty Redis of its own: it must take no lane."""
+    await round.wait_for_keys()
+    server = RedisServer(one_binary(), round.directory / f"redis-stray-{fault.fraction}")
+    await asyncio.to_thread(server.start)
+    slot = points.target(round, fault)
+    process = slot.spawn_stray(round.directory, round.config_at(slot, server.url))
+    await asyncio.sleep(fault.lasts_s)
+    await asyncio.to_thread(processes.end, process, signal.SIGKILL, patience_s=STRAY_PATIENCE_S)
+    if server.call("KEYS *}:head") != "*0":
+        round.problems.append("a stray worker has taken a lane")
+    await asyncio.to_thread(server.kill)
+    return True
+
+
+async def list_judgements(round: Round, fault: Fault) -> bool:
+    """Put one more file of judgements in place, for an hour that nothing reaches."""
+    await asyncio.to_thread(list_one_more, round.judgements)
     return True
 
 
@@ -241,6 +266,8 @@ ACTS: Final[Mapping[str, Act]] = {
         points.kill_while_changing, moment="withheld", late=True
     ),
     "worker joins": join,
+    "stray worker with another redis": run_stray,
+    "judgements listed": list_judgements,
     "all workers away beyond their sessions": all_away,
     "worker's clock stepped": step_clock,
     "broker killed": kill_broker,

@@ -206,6 +206,13 @@ class Round:
         role = "all" if slot.number == 0 and self.plan.serves else "worker"
         slot.start(self.directory, self._toml(slot), role)
 
+    def config_at(self, slot: Slot, redis: str) -> str:
+        """The configuration of a slot at another Redis."""
+        return self._toml(slot).replace(self._redis_of(slot), redis)
+
+    def _redis_of(self, slot: Slot) -> str:
+        return f"redis://127.0.0.1:{slot.redis.port}/0"
+
     async def connect_to_master(self) -> None:
         """Direct all workers to the Redis master."""
         for slot in self.slots:
@@ -441,7 +448,7 @@ class Round:
             windows=msgspec.json.encode([*WINDOWS, *windows]).decode(),
             compared=msgspec.json.encode(METRICS).decode(),
             bootstrap=f"127.0.0.1:{slot.kafka.port}",
-            redis=f"redis://127.0.0.1:{slot.redis.port}/0",
+            redis=self._redis_of(slot),
             topics=msgspec.json.encode(self.topics).decode(),
             name=self.name,
             start=self.plan.start,

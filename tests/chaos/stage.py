@@ -59,6 +59,14 @@ class Slot:
         command = [sys.executable, str(CLOCKED), str(self._clock), "run", "--config", str(path)]
         self.process = processes.spawn([*command, "--role", role], log=self.logs[-1])
 
+    def spawn_stray(self, directory: Path, config: str) -> subprocess.Popen[bytes]:
+        """Start another worker through the same proxies, which belongs to no slot."""
+        port = processes.free_port()
+        path = directory / f"stray-{port}.toml"
+        path.write_text(f'{config}\n[http]\nlisten = "127.0.0.1:{port}"\n')
+        command = [sys.executable, "-m", "relevanced.daemon", "run", "--config", str(path)]
+        return processes.spawn([*command, "--role", "worker"], log=path.with_suffix(".log"))
+
     def kill(self) -> None:
         """Send SIGKILL, without waiting."""
         if self.running and self.process is not None:

@@ -11,7 +11,7 @@ from tests.chaos.play import play
 from tests.chaos.schedule import KINDS, plan
 from tests.chaos.stage import Stage
 
-ROUNDS_IN_CI: Final = 24
+ROUNDS_IN_CI: Final = 25
 SEEDS: Final = (5, 9)
 
 

@@ -10,7 +10,7 @@ import msgspec
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from relevanced.daemon.errors import Unavailable
-from relevanced.daemon.judgements import add
+from relevanced.daemon.judgements import add, read_index
 from relevanced.daemon.kafka import KafkaSettings
 from relevanced.daemon.panes import HOUR_MS
 from relevanced.daemon.tools.traffic import (
@@ -51,6 +51,12 @@ def put_in_place(directory: Path, world: World) -> None:
     for number in range(3):
         source.write_bytes(whole if number % 2 else whole.replace(b",3\n", b",2\n"))
         add(directory, source, first_ms + number * HOUR_MS, 0)
+
+
+def list_one_more(directory: Path) -> None:
+    """Put one more file in place, for the hour after those of all others."""
+    after_ms = max(entry.start_ms for entry in read_index(directory)) + HOUR_MS
+    add(directory, directory.parent / "grades.csv", after_ms, 0)
 
 
 class Producer:
