@@ -11,7 +11,7 @@
 #   make fuzz TIMES=100             hostile records, so many times the examples of make test-rest
 #   make soak HOURS=24              hours of event time in minutes: memory, keys, sockets stay flat
 #   make same-bytes FILE=before.json           writes the hashes of what moves of code must leave equal; then compares with them
-#   make trial SCENARIO="ranking redis-down"    which alerts come when something breaks; all scenarios take 40 minutes
+#   make trial SCENARIO="ranking redis-down"    which alerts come when something breaks; all scenarios take an hour
 
 PYTHON ?= python3
 ARGS ?=

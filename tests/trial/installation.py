@@ -1,6 +1,9 @@
 """One installation of relevanced: its topic, its Redis, its processes, and who searches."""
 
 import asyncio
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -8,6 +11,8 @@ from typing import Final
 
 import msgspec
 
+from relevanced.daemon.config import load
+from relevanced.daemon.storage import namespace
 from tests.services.daemons import Daemon
 from tests.services.kafka_server import Broker
 from tests.services.processes import free_port
@@ -22,6 +27,7 @@ PARTITIONS: Final = 2
 TOML: Final = """
 [kafka]
 bootstrap_servers = ["{kafka}"]
+{login}
 {topics}
 start = "earliest"
 session_timeout = "10s"
@@ -62,10 +68,14 @@ class Installation:
         self.name = directory.name
         self.topic = f"{self.name}-events"
         self.attribution = "2m"
+        self.kafka_address, self.login = kafka.bootstrap, ""
+        """Where the processes reach Kafka, and as whom."""
         self.groupings = '["country"], ["device"]'
         self.registered: Registered | None = None
         """What writes the records, where they are not native JSON."""
         self.daemons: dict[str, Daemon] = {}
+        self.doors: dict[str, int] = {}
+        """Process → the port at which it is scraped, where that is another one than its own."""
         self._searchers: list[Searchers] = []
         directory.mkdir(parents=True, exist_ok=True)
 
@@ -93,26 +103,46 @@ class Installation:
 
     def run(self, **roles: str) -> None:
         """Start processes: name=role. They are scraped from now on."""
+        for name, role in roles.items():
+            self.daemons[name] = Daemon(self.directory, self.config(), role, free_port())
+        self.scraped()
+
+    def stray(self, redis: str) -> None:
+        """Start a worker with the same configuration and another Redis, which is scraped, too."""
+        self.daemons["stray"] = Daemon(self.directory, self.config(redis), "worker", free_port())
+        self.scraped()
+
+    def config(self, redis: str = "") -> str:
+        """The configuration as it is now, at its own Redis or at another one."""
         topics, sections = f'topics = ["{self.topic}"]', ""
         if self.registered is not None:
             topics, sections = "", self.registered.sections(self.topic)
-        config = TOML.format(
-            kafka=self.kafka.bootstrap,
+        return TOML.format(
+            kafka=self.kafka_address,
+            login=self.login,
             topics=topics,
             sections=sections,
-            redis=self.redis.url,
+            redis=redis or self.redis.url,
             name=self.name,
             attribution=self.attribution,
             groupings=self.groupings,
         )
-        for name, role in roles.items():
-            self.daemons[name] = Daemon(self.directory, config, role, free_port())
-        self.scraped()
 
     def scraped(self) -> None:
         """Tell Prometheus about the processes that there are, alive or not."""
-        ports = [daemon.port for daemon in self.daemons.values()]
-        self.monitoring.scrape(str(self.directory), self.labels, ports)
+        ports = [self.doors.get(name, one.port) for name, one in self.daemons.items()]
+        self.monitoring.scrape(self._scraped_as, self.labels, ports)
+
+    def key_of_lane(self, lane: int, name: str) -> str:
+        """A key in Redis."""
+        return f"{{{namespace(load(self.config(), {}, 'trial'))}:{lane}}}:{name}"
+
+    def retire(self) -> None:
+        """As an operator does before removing it for good."""
+        path = self.directory / "retired.toml"
+        path.write_text(self.config())
+        command = [sys.executable, "-m", "relevanced.daemon", "retire", "--config", str(path)]
+        subprocess.run(command, check=True, capture_output=True, timeout=PATIENCE_S)
 
     def kill(self, name: str) -> None:
         """SIGKILL: what a crash leaves. Prometheus keeps its target."""
@@ -123,6 +153,25 @@ class Installation:
         self.daemons[name].terminate()
         del self.daemons[name]
         self.scraped()
+
+    def restart(self, name: str, role: str, *, end: signal.Signals = signal.SIGTERM) -> None:
+        """End a process and start it again at once, under the same address."""
+        self.daemons[name].terminate(end)
+        port = self.daemons[name].port
+        self.daemons[name] = Daemon(self.directory, self.config(), role, port)
+
+    def ready(self, name: str) -> bool:
+        return '"ready":true' in self.daemons[name].readiness()
+
+    def restarted(self, name: str, role: str) -> None:
+        """`restart`, and wait until it is ready."""
+        self.restart(name, role)
+        until(lambda: self.ready(name), f"{name} is ready again")
+
+    def roll(self, **roles: str) -> None:
+        """Restart these one after the other, each once the one before is ready: name=role."""
+        for name, role in roles.items():
+            self.restarted(name, role)
 
     def as_of_s(self, name: str) -> float:
         """Event time up to which a process serves scores; 0 where it serves none."""
@@ -148,4 +197,8 @@ class Installation:
         self.stop_searching()
         for daemon in self.daemons.values():
             daemon.close()
-        self.monitoring.scrape(str(self.directory), self.labels, [])
+        self.monitoring.scrape(self._scraped_as, self.labels, [])
+
+    @property
+    def _scraped_as(self) -> str:
+        return f"{self.directory} {self.labels['job']}"

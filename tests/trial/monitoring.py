@@ -29,9 +29,9 @@ class Receiver:
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 for alert in body["alerts"]:
-                    if alert["status"] == "firing":
-                        where = self.path.strip("/")
-                        log.add(Step.NOTIFIED, alert["labels"], where=where)
+                    is_on = alert["status"] == "firing"
+                    step = Step.NOTIFIED if is_on else Step.WITHDRAWN
+                    log.add(step, alert["labels"], where=self.path.strip("/"))
                 self.send_response(200)
                 self.end_headers()
 

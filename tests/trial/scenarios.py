@@ -1,37 +1,18 @@
-"""What happens in each scenario. Each has an installation of its own beside all the others."""
+"""What happens in each scenario. Each has an installation of its own beside all the others. Here
+stand those in which search gets worse, and the list of all."""
 
 import time
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from tests.trial import outages, planned
 from tests.trial.expected import SCORE
-from tests.trial.installation import Installation, until
-from tests.trial.registered import Registered
-from tests.trial.sighting import Labels
-from tests.trial.stage import Stage
-from tests.trial.traffic import Fault
+from tests.trial.installation import until
+from tests.trial.outages import kill_leader
+from tests.trial.stage import Stage, single, wait_until, whole
+from tests.trial.traffic import Fault, events
 
 BROKEN_RANKING: Final = Fault(-45, ranking_of={"country": "DE"})
-
-
-def whole(stage: Stage, fault: Fault | None = None, labels: Labels | None = None) -> Installation:
-    """A worker and two exporters with weeks of history, caught up."""
-    made = stage.installation(labels)
-    stage.searched(made, fault)
-    made.run(worker="worker", exporter="exporter", standby="exporter")
-    made.catch_up()
-    stage.is_set_up()
-    return made
-
-
-def single(stage: Stage, fault: Fault | None = None) -> Installation:
-    """One process that does everything, with weeks of history, caught up."""
-    made = stage.installation()
-    stage.searched(made, fault)
-    made.run(all="all")
-    made.catch_up()
-    stage.is_set_up()
-    return made
 
 
 def quiet(stage: Stage) -> None:
@@ -56,6 +37,32 @@ def clicks_lost(stage: Stage) -> None:
     stage.broken()
 
 
+def repaired_ranking(stage: Stage) -> None:
+    """Its alert goes on for half an hour after the change has closed."""
+    single(stage, Fault(-45, 50, ranking_of={"country": "DE"}))
+    stage.broken()
+    stage.repaired_s = stage.searched_s + 5 * 60
+
+
+def clicks_stop(stage: Stage) -> None:
+    """And come back: nothing says then that scores fell."""
+    single(stage, Fault(5, 12, clicks_lost=1.0))
+    wait_until(stage.searched_s + 5 * 60)
+    stage.broken()
+    stage.repaired_s = stage.searched_s + 17 * 60
+
+
+def searches_stop(stage: Stage) -> None:
+    """And come back."""
+    made = single(stage)
+    time.sleep(60)
+    made.stop_searching()
+    stage.broken()
+    time.sleep(8 * 60)
+    made.search(events(int(time.time() * 1000), 0.0))
+    stage.repaired()
+
+
 def tracker_lost(stage: Stage) -> None:
     """With the default attribution window, which decides what is seen first: that clicks stop, or
     that scores fall."""
@@ -66,7 +73,7 @@ def tracker_lost(stage: Stage) -> None:
     made.run(all="all")
     made.catch_up()
     stage.is_set_up()
-    time.sleep(max(0.0, ends_s - time.time()))
+    wait_until(ends_s)
     stage.broken()
 
 
@@ -86,150 +93,11 @@ def fresh_ranking(stage: Stage) -> None:
     stage.broken()
 
 
-def kill_leader(made: Installation) -> None:
-    """Kill the exporter that serves the scores, and wait until the other one does."""
-    before = made.leader()
-    assert before is not None
-    made.kill(before)
-    until(lambda: made.leader() not in (None, before), f"{made.name}: the standby serves")
-    made.catch_up()
-
-
-def exporter_killed(stage: Stage) -> None:
-    """Beside the quiet one: the same cluster and namespace, another job."""
-    made = whole(stage, labels={"namespace": "quiet", "job": "exporter-killed"})
-    time.sleep(60)
-    stage.broken()
-    kill_leader(made)
-
-
 def standby(stage: Stage) -> None:
     made = whole(stage, BROKEN_RANKING)
     until(lambda: stage.firing(SCORE), "an alert on scores fires", 900)
     stage.broken()
     kill_leader(made)
-
-
-def worker_killed(stage: Stage) -> None:
-    made = stage.installation()
-    stage.searched(made)
-    made.run(worker="worker", other="worker", exporter="exporter")
-    made.catch_up()
-    stage.is_set_up()
-    time.sleep(60)
-    stage.broken()
-    made.kill("worker")
-
-
-def no_workers(stage: Stage) -> None:
-    """Beside the quiet one: the same namespace and job, another cluster."""
-    made = whole(stage, labels={"cluster": "west", "namespace": "quiet"})
-    time.sleep(60)
-    stage.broken()
-    made.kill("worker")
-
-
-def dead(stage: Stage) -> None:
-    """Beside the quiet one: the same cluster and job, another namespace."""
-    made = whole(stage)
-    time.sleep(60)
-    stage.broken()
-    for name in made.daemons:
-        made.kill(name)
-
-
-def redis_restart(stage: Stage) -> None:
-    server = stage.own_redis()
-    whole(stage)
-    time.sleep(60)
-    stage.broken()
-    server.kill()
-    time.sleep(60)
-    server.start()
-
-
-def redis_down(stage: Stage) -> None:
-    server = stage.own_redis()
-    whole(stage)
-    time.sleep(60)
-    stage.broken()
-    server.kill()
-
-
-def flushall(stage: Stage) -> None:
-    server = stage.own_redis()
-    made = whole(stage)
-    time.sleep(60)
-    stage.broken()
-    server.flush()
-    time.sleep(5)
-    made.catch_up()
-
-
-def kafka_restart(stage: Stage) -> None:
-    server = stage.own_kafka()
-    whole(stage)
-    time.sleep(60)
-    stage.broken()
-    server.stop()
-    time.sleep(20)
-    server.start()
-
-
-def kafka_down(stage: Stage) -> None:
-    server = stage.own_kafka()
-    whole(stage)
-    time.sleep(60)
-    stage.broken()
-    server.kill()
-
-
-def empty_topic(stage: Stage) -> None:
-    made = stage.installation()
-    made.make_topic()
-    stage.broken()
-    made.run(worker="worker", exporter="exporter")
-
-
-def missing_topic(stage: Stage) -> None:
-    stage.broken()
-    stage.installation().run(worker="worker", exporter="exporter")
-
-
-def topic_recreated(stage: Stage) -> None:
-    made = whole(stage)
-    time.sleep(60)
-    made.stop_searching()
-    stage.broken()
-    made.delete_topic()
-    time.sleep(5)
-    stage.searched(made, hours=1)
-
-
-def registry_away(stage: Stage) -> None:
-    """Producers begin to write by a new version of their schema while the registry is away."""
-    made = stage.installation()
-    made.registered = Registered()
-    stage.ends.callback(made.registered.stop)
-    stage.searched(made, hours=1)
-    made.run(worker="worker", exporter="exporter")
-    made.catch_up()
-    stage.broken()
-    made.registered.stop()
-    made.registered.version = 1
-
-
-def changed_configuration(stage: Stage) -> None:
-    """A rolling update: the new processes come while the old ones still run."""
-    made = whole(stage)
-    time.sleep(60)
-    stage.broken()
-    made.groupings = '["country"], ["device"], ["country", "device"]'
-    made.run(new_worker="worker", new_exporter="exporter")
-    until(lambda: time.time() - made.as_of_s("new_exporter") < 20, "the new one has caught up")
-    time.sleep(60)
-    for name in ("worker", "exporter", "standby"):
-        made.remove(name)
 
 
 def prometheus_restart(stage: Stage) -> None:
@@ -238,7 +106,7 @@ def prometheus_restart(stage: Stage) -> None:
     until(lambda: stage.firing(SCORE), "an alert on scores fires", 900)
     stage.broken()
     own.stop()
-    time.sleep(150)
+    time.sleep(90)
     own.start()
 
 
@@ -247,23 +115,43 @@ SCENARIOS: Final[Mapping[str, Callable[[Stage], None]]] = {
     "ranking": ranking,
     "index-outage": index_outage,
     "clicks-lost-20": clicks_lost,
+    "ranking-repaired": repaired_ranking,
+    "clicks-stop": clicks_stop,
+    "searches-stop": searches_stop,
     "tracker-lost": tracker_lost,
     "fresh": fresh,
     "fresh-ranking": fresh_ranking,
-    "exporter-killed": exporter_killed,
+    "exporter-killed": outages.exporter_killed,
     "standby": standby,
-    "worker-killed": worker_killed,
-    "no-workers": no_workers,
-    "dead": dead,
-    "redis-restart": redis_restart,
-    "redis-down": redis_down,
-    "flushall": flushall,
-    "kafka-restart": kafka_restart,
-    "kafka-down": kafka_down,
-    "empty-topic": empty_topic,
-    "missing-topic": missing_topic,
-    "topic-recreated": topic_recreated,
-    "registry-away": registry_away,
-    "changed-configuration": changed_configuration,
+    "worker-killed": outages.worker_killed,
+    "no-workers": outages.no_workers,
+    "exporters-killed": outages.exporters_killed,
+    "crash-loop": outages.crash_loop,
+    "flapping-scrape": outages.flapping_scrape,
+    "other-redis": outages.other_redis,
+    "wrong-password": outages.wrong_password,
+    "dead": outages.dead,
+    "redis-restart": outages.redis_restart,
+    "redis-away": outages.redis_away,
+    "redis-full": outages.redis_full,
+    "flushall": outages.flushall,
+    "key-deleted": outages.key_deleted,
+    "kafka-restart": outages.kafka_restart,
+    "kafka-away": outages.kafka_away,
+    "right-taken": outages.right_taken,
+    "user-lost": outages.user_lost,
+    "empty-topic": outages.empty_topic,
+    "missing-topic": outages.missing_topic,
+    "topic-recreated": outages.topic_recreated,
+    "registry-away": outages.registry_away,
+    "changed-configuration": planned.changed_configuration,
+    "rolling-restart": planned.rolling_restart,
+    "roll-without-pause": planned.roll_without_pause,
+    "drain": planned.drain,
+    "rollback": planned.rollback,
+    "one-three-one": planned.one_three_one,
+    "replaced": planned.replaced,
+    "gone-back": planned.gone_back,
+    "retired": planned.retired,
     "prometheus-restart": prometheus_restart,
 }

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -22,6 +22,8 @@ class Step(StrEnum):
     """Alertmanager inhibits it."""
     NOTIFIED = "notified"
     RESOLVED = "resolved"
+    WITHDRAWN = "withdrawn"
+    """Alertmanager notifies that it is over."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,6 @@ class Log:
                 if any(step is Step.FIRING for step, _ in seen)
             ]
 
-    def of(self, installation: tuple[str, ...]) -> list[Sighting]:
+    def of(self, installations: Collection[tuple[str, ...]]) -> list[Sighting]:
         with self._lock:
-            return [each for each in self.sightings if each.installation == installation]
+            return [each for each in self.sightings if each.installation in installations]

@@ -55,7 +55,8 @@ def test_the_right_alert_in_time_is_no_fault() -> None:
             [seen(grouping="country", segment="DE", metric=metric) for metric in ("RR@10", "P@5")],
             "2 alerts on country DE: RelevancedDown RR@10, RelevancedDown P@5",
         ),
-        ([seen(), seen(after_s=90, step=Step.RESOLVED)], "resolved: .1.5 min"),
+        ([seen(), seen(after_s=90, step=Step.WITHDRAWN)], "withdrawn: .1.5 min"),
+        ([seen(), *[seen(step=Step.NOTIFIED)] * 2], "RelevancedDown is notified 2 times"),
     ],
 )
 def test_what_is_wrong_is_said(sightings: list[Sighting], fault: str) -> None:

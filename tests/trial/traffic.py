@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from itertools import takewhile
+from math import inf
 from typing import Any, Final
 
 import msgspec
@@ -55,6 +56,7 @@ class Fault:
     """What breaks, and when: minutes from the start of the live traffic, negative for before it."""
 
     after_minutes: float
+    lasts_minutes: float = inf
     ranking_of: Mapping[str, str] | None = None
     """The impressions of this segment are ranked at random; {} for all of them."""
     empty_share: float = 0.0
@@ -64,8 +66,10 @@ class Fault:
     fewer: Mapping[str, float] = field(default_factory=dict)
     """Country → the share of its searches that stay away."""
 
-    def instant_ms(self, now_ms: int) -> int:
-        return now_ms + int(self.after_minutes * MINUTE_MS)
+    def span_ms(self, now_ms: int) -> tuple[int, float]:
+        """(when it begins, when it is repaired)"""
+        begin_ms = now_ms + int(self.after_minutes * MINUTE_MS)
+        return begin_ms, begin_ms + self.lasts_minutes * MINUTE_MS
 
 
 def drawn(name: str, share: float) -> bool:
@@ -81,11 +85,12 @@ def events(
     start_ms = now_ms - int(hours * HOUR_MS)
     if fault is None:
         return _week(start_ms, None)
-    break_ms = fault.instant_ms(now_ms)
+    span_ms = fault.span_ms(now_ms)
     regression = None
     if fault.ranking_of is not None:
-        regression = Regression((break_ms - start_ms) / 1000, fault.ranking_of)
-    return _broken(_week(start_ms, regression), fault, break_ms)
+        after_s, until_s = ((at_ms - start_ms) / 1000 for at_ms in span_ms)
+        regression = Regression(after_s, fault.ranking_of, until_s=until_s)
+    return _broken(_week(start_ms, regression), fault, span_ms)
 
 
 def past(now_ms: int, weeks: int = WEEKS) -> Iterator[Timed]:
@@ -127,20 +132,20 @@ def _world() -> World:
     return Traffic(SEED).world
 
 
-def _broken(healthy: Iterator[Timed], fault: Fault, break_ms: int) -> Iterator[Timed]:
+def _broken(healthy: Iterator[Timed], fault: Fault, span_ms: tuple[int, float]) -> Iterator[Timed]:
     """The events as they are where a fault has left them. Impressions come before their feedback:
     what became of one decides about its feedback."""
     silenced = set[str]()
     for at_ms, event in healthy:
-        search = event["impression_id"]
+        search, is_on = event["impression_id"], span_ms[0] <= at_ms < span_ms[1]
         if event["type"] == "impression":
-            if at_ms >= break_ms and drawn(search, fault.fewer.get(_country(event), 0.0)):
+            if is_on and drawn(search, fault.fewer.get(_country(event), 0.0)):
                 silenced.add(search)
                 continue
-            if at_ms >= break_ms and drawn(event["query"], fault.empty_share):
+            if is_on and drawn(event["query"], fault.empty_share):
                 silenced.add(search)
                 event = {**event, "items": []}
-        elif search in silenced or (at_ms >= break_ms and _lost(event, fault)):
+        elif search in silenced or (is_on and _lost(event, fault)):
             continue
         yield at_ms, event
 

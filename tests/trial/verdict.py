@@ -1,6 +1,7 @@
 """Compares what was seen of an installation with what its scenario must raise. Pure."""
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 
 from tests.trial.expected import Alert, Expected
@@ -30,7 +31,53 @@ def faults(seen: Sequence[Sighting], expected: Expected, broken_s: float) -> lis
     for each in fired:
         if MALFORMED.search(each.text):
             found.append(f"malformed text: {each.told()}")
-    return found + _resolved(seen, expected, broken_s)
+    return found + _told_again(seen) + _ended_early(seen, expected, broken_s)
+
+
+def late_ends(seen: Sequence[Sighting], expected: Expected, repaired_s: float) -> list[str]:
+    """Alerts that fire for longer than `ends_minutes` after the repair, a sentence each."""
+    if not expected.ends_minutes:
+        return []
+    ends = ends_s(seen, repaired_s)
+    if ends is None:
+        return [f"does not end, must within {expected.ends_minutes:g} minutes"]
+    if ends > expected.ends_minutes * 60:
+        return [f"ends {ends / 60:.1f} minutes after the repair, not {expected.ends_minutes:g}"]
+    return []
+
+
+def ends_s(seen: Sequence[Sighting], repaired_s: float) -> float | None:
+    """Seconds from the repair until the last alert that reached somebody is over; None while one
+    fires, and where there is no repair."""
+    reaching = _reaching(seen)
+    state = {
+        each.identity: each
+        for each in seen
+        if each.identity in reaching and each.step in (Step.FIRING, Step.RESOLVED)
+    }
+    if not repaired_s or any(each.step is Step.FIRING for each in state.values()):
+        return None
+    return max((max(0.0, each.at_s - repaired_s) for each in state.values()), default=0.0)
+
+
+def first_told(seen: Sequence[Sighting], expected: Expected, broken_s: float) -> Sighting | None:
+    """The first alert of those that must come that reached somebody."""
+    reaching = _reaching(seen)
+    for each in seen:
+        is_meant = any(
+            re.fullmatch(alert.name, each.name) and _labelled(alert, each)
+            for alert in expected.alerts
+        )
+        if is_meant and each.step is Step.FIRING and each.identity in reaching:
+            return each
+    return None
+
+
+def _told_again(seen: Sequence[Sighting]) -> list[str]:
+    """An alert of which somebody is told more than once."""
+    told = Counter((each.identity, each.where) for each in seen if each.step is Step.NOTIFIED)
+    names = {each.identity: each.name for each in seen}
+    return [f"{names[one]} is notified {n} times" for (one, _), n in told.items() if n > 1]
 
 
 def _doubled(counted: Sequence[Sighting]) -> list[str]:
@@ -83,12 +130,12 @@ def _labelled(alert: Alert, seen: Sighting) -> bool:
     )
 
 
-def _resolved(seen: Sequence[Sighting], expected: Expected, broken_s: float) -> list[str]:
+def _ended_early(seen: Sequence[Sighting], expected: Expected, broken_s: float) -> list[str]:
     stays = re.compile(expected.stays or r"(?!)")
     return [
-        f"resolved: {_timed(each, broken_s)}"
+        f"withdrawn: {_timed(each, broken_s)}"
         for each in seen
-        if each.step is Step.RESOLVED and each.at_s > broken_s and stays.fullmatch(each.name)
+        if each.step is Step.WITHDRAWN and each.at_s > broken_s and stays.fullmatch(each.name)
     ]
 
 
