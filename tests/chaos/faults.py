@@ -214,6 +214,22 @@ async def promote(round: Round, fault: Fault, *, kill: bool) -> bool:
     return True
 
 
+async def move_slots(round: Round, fault: Fault) -> bool:
+    """Move the slots of all lanes, one after the other."""
+    await round.wait_for_keys()
+    async with round.redis.lock:
+        for lane in range(PARTITIONS):
+            await round.redis.move(round.slot_of_lane(lane))
+    return True
+
+
+async def fail_over(round: Round, fault: Fault) -> bool:
+    await round.wait_for_keys()
+    async with round.redis.lock:
+        await round.redis.fail_over(round.slot_of_lane(int(fault.fraction * PARTITIONS)))
+    return True
+
+
 # The network
 
 
@@ -313,4 +329,6 @@ ACTS: Final[Mapping[str, Act]] = {
         disturb_network, server="redis", faults=NetworkFaults(drops_requests=True)
     ),
     "commit delivered twice, once late": points.double_commit,
+    "slots of lanes moved": move_slots,
+    "master of a lane killed, its replica takes over": fail_over,
 }

@@ -34,6 +34,10 @@ class RedisPair:
         self._servers = [self.master, self.replica]
         self._copy = directory / "redis-copy"
 
+    @property
+    def url(self) -> str:
+        return self.master.url
+
     async def start(self) -> None:
         for server in self._servers:
             await asyncio.to_thread(server.start)

@@ -10,9 +10,10 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
+from redis.crc import key_slot
 
 from relevanced.daemon.config import Layout, decoder_of, layout_of, load, under_layout
 from relevanced.daemon.errors import Damaged, Lost
@@ -33,6 +34,7 @@ from relevanced.daemon.storage import (
     rebuild,
 )
 from tests.chaos.comparison import Difference, differences, expected_of, lost_and_doubled
+from tests.chaos.redis_cluster import ClusterOfRound
 from tests.chaos.redis_pair import RedisPair
 from tests.chaos.schedule import SESSION_S, Plan
 from tests.chaos.served import unready, wrong_events
@@ -154,7 +156,10 @@ class Round:
         self.name = f"round-{plan.seed}-{random.SystemRandom().randrange(10**6)}"
         self.topics = [f"{self.name}-{index}" for index in range(plan.topics)]
         self.rng = random.Random(f"round {plan.seed}")
-        self.redis = RedisPair(directory, plan.fsync, self.rng)
+        self.redis: Any = RedisPair(directory, plan.fsync, self.rng)
+        """Or, where the plan says so, a ClusterOfRound; faults know which of them they need."""
+        if plan.on_cluster:
+            self.redis = ClusterOfRound(directory)
         self.producer = Producer(stage.broker.bootstrap, self.topics, plan.seed)
         self.active = set(range(plan.workers))
         """Numbers of the slots that have a worker; if a fault kills it, it is started again."""
@@ -211,30 +216,37 @@ class Round:
         return self._toml(slot).replace(self._redis_of(slot), redis)
 
     def _redis_of(self, slot: Slot) -> str:
+        if self.plan.on_cluster:
+            return str(self.redis.url)
         return f"redis://127.0.0.1:{slot.redis.port}/0"
+
+    def slot_of_lane(self, lane: int) -> int:
+        """Where a Redis Cluster has a lane."""
+        return key_slot(f"{{{self._namespace()}:{lane}}}:head".encode())
 
     async def connect_to_master(self) -> None:
         """Direct all workers to the Redis master."""
-        for slot in self.slots:
-            await slot.redis.switch(self.redis.master.port)
+        if not self.plan.on_cluster:
+            for slot in self.slots:
+                await slot.redis.switch(self.redis.master.port)
 
     async def put_in_force(self, layout: int) -> None:
         """As `relevanced layout use` does."""
         wanted = layout_of(load(self._toml(self.slots[0], layout), {}, "chaos"))
-        async with connect(self.redis.master.url) as client:
+        async with connect(self.redis.url) as client:
             await LayoutRegistry(client, self._namespace()).use(wanted.digest, wanted.text)
 
     async def lose_lane(self, lane: int) -> None:
         """Delete the head of a lane and the list of its keys, which leaves its other keys
         orphaned."""
-        async with connect(self.redis.master.url) as client:
+        async with connect(self.redis.url) as client:
             prefix = LaneStore(client, self._namespace()).prefix(lane)
             await client.delete(f"{prefix}head", f"{prefix}changes")
 
     async def wait_for_keys(self) -> None:
         """Wait, though not for ever, until the lanes have some keys to lose."""
         deadline_s = time.monotonic() + SOME_KEYS_PATIENCE_S
-        async with connect(self.redis.master.url) as client:
+        async with connect(self.redis.url) as client:
             while len(await lane_keys(client, self._namespace())) < SOME_KEYS:
                 if time.monotonic() > deadline_s:
                     return
@@ -246,7 +258,7 @@ class Round:
         What a namespace notes of its lanes stays: with `start = "latest"` nobody could say where a
         lane began that lost its head as well, and it would stop, as it should."""
         rng = random.Random(f"keys {fraction}")
-        async with connect(self.redis.master.url) as client:
+        async with connect(self.redis.url) as client:
             keys = sorted(await lane_keys(client, self._namespace()))
             if keys:
                 lost = rng.sample(keys, rng.choice((1, min(5, len(keys)), -(-len(keys) // 2))))
@@ -305,7 +317,7 @@ class Round:
             raise RoundFailed(f"still damaged: {damage}\n{self.logs()}") from None
 
     async def _damage(self) -> str | None:
-        async with connect(self.redis.master.url) as client:
+        async with connect(self.redis.url) as client:
             store = LaneStore(client, self._namespace())
             for lane in range(PARTITIONS):
                 try:
@@ -348,7 +360,7 @@ class Round:
         lanes = None
         try:
             async with asyncio.timeout(2 * SIGN_OF_LIFE_EVERY_S):
-                async with connect(self.redis.master.url) as client:
+                async with connect(self.redis.url) as client:
                     key = f"{self._namespace()}:meta"
                     while (lanes := await client.hget(key, "lanes")) != str(PARTITIONS).encode():
                         await asyncio.sleep(POLL_EVERY_S)
@@ -363,7 +375,7 @@ class Round:
 
     async def _field(self, name: str) -> dict[int, dict[str, int]]:
         """Lane → a field of its head, for the lanes that have one."""
-        async with connect(self.redis.master.url) as client:
+        async with connect(self.redis.url) as client:
             store = LaneStore(client, self._namespace())
             raw = [await client.hget(f"{store.prefix(n)}head", name) for n in range(PARTITIONS)]
         return {n: msgspec.json.decode(text) for n, text in enumerate(raw) if text is not None}
@@ -411,11 +423,11 @@ class Round:
 
     async def _stray_keys(self, claimed: ClaimedLane) -> list[str]:
         """Problems: keys of a lane that no owner would ever read or unlink."""
-        async with connect(self.redis.master.url) as client:
+        async with connect(self.redis.url) as client:
             return await stray_keys(client, self._namespace(), claimed)
 
     async def _load(self, lane: int) -> tuple[StoredLane, ClaimedLane]:
-        async with connect(self.redis.master.url) as client:
+        async with connect(self.redis.url) as client:
             store = LaneStore(client, self._namespace())
             head = await store.claim(lane, f"reader-{random.random()}", {})
             await store.sweep()  # as the next owner does, if the former owner did not finish

@@ -68,11 +68,30 @@ KINDS: Final = {
     "commit delivered twice, once late": SPELL,
 }
 
+ON_CLUSTER: Final = {
+    "slots of lanes moved": SPELL,
+    "master of a lane killed, its replica takes over": LONG,
+}
+"""Of a round on a Redis Cluster, which has both."""
+BESIDE: Final = (
+    "worker killed",
+    "worker killed before its offsets reach the group",
+    "worker frozen beyond its session",
+    "worker leaves",
+    "worker leaves, then with another layout",
+    "layout put in force by an operator",
+    "all workers away beyond their sessions",
+    "broker killed",
+    "kafka answers lost",
+    "stray worker with another redis",
+)
+"""What may strike beside: nothing that needs the proxies before Redis, or its one master."""
+CLUSTER_EVERY: Final = 12
+"""Every so many rounds one is on a cluster."""
 NOT_DRAWN: Final = {
     "schema registry answers with what is no schema": "no topic of a round has a registry",
     "directory of judgements hangs": "a worker waits for it without end",
     "classes listed": "the oracle has no classes",
-    "redis cluster: slots moved, master failed over": "a round has one Redis and its replica",
 }
 """What belongs here as well, and why no round has it yet."""
 
@@ -106,6 +125,7 @@ class Plan:
     serves: bool
     """Whether the first worker is also an exporter."""
     fsync: str
+    on_cluster: bool
     faults: tuple[Fault, ...]
 
 
@@ -114,7 +134,11 @@ def plan(seed: int) -> Plan:
     random = Random(f"chaos {seed}")
     kinds = list(KINDS)
     Random("the order of kinds").shuffle(kinds)
-    selected = [kinds[(2 * seed + n) % len(kinds)] for n in range(2)]
+    on_cluster = seed % CLUSTER_EVERY == CLUSTER_EVERY - 1
+    turn = seed - seed // CLUSTER_EVERY
+    selected = [kinds[(2 * turn + n) % len(kinds)] for n in range(2)]
+    if on_cluster:
+        kinds, selected = list(BESIDE), list(ON_CLUSTER)
     selected += random.choices(kinds, k=random.choice((0, 1, 1, 2)))
     return Plan(
         seed=seed,
@@ -123,6 +147,7 @@ def plan(seed: int) -> Plan:
         start=random.choice(("earliest", "earliest", "latest")),
         serves=random.random() < 0.5,
         fsync=random.choice(("everysec", "always")),
+        on_cluster=on_cluster,
         faults=tuple(sorted((fault(random, kind) for kind in selected), key=lambda f: f.at_s)),
     )
 
@@ -132,7 +157,7 @@ def fault(random: Random, kind: str) -> Fault:
     return Fault(
         kind=kind,
         at_s=random.uniform(0.5, LAST_START_S),
-        lasts_s=random.uniform(*KINDS[kind]),
+        lasts_s=random.uniform(*{**KINDS, **ON_CLUSTER}[kind]),
         worker=random.randrange(SLOTS),
         fraction=random.random(),
     )
