@@ -155,6 +155,8 @@ class Plan:
     most_touched: int = MOST_TOUCHED
     count_columns: tuple[str, ...] = COUNT_COLUMNS
     """The first columns of a row. Those of judged rows are others (`lane/judged.py`)."""
+    columns_behind: int = 0
+    """How many columns of other metrics follow those of `metrics`."""
 
     @property
     def touch_reach_ms(self) -> int:
@@ -228,7 +230,8 @@ class Plan:
     @cached_property
     def row_width(self) -> int:
         """Number of columns of a row."""
-        return self.weight_column + (0 if self.surfaces is None else len(WEIGHT_COLUMNS))
+        weights = 0 if self.surfaces is None else len(WEIGHT_COLUMNS)
+        return self.weight_column + weights + self.columns_behind
 
     @cached_property
     def weight_column(self) -> int:

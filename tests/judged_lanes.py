@@ -60,14 +60,17 @@ class JudgedHour:
     score: float = 0.8
     judged: float = 0.9
     """Share of the places."""
+    best_case: float | None = None
+    """None: the score."""
 
 
-def row(impressions: int, score: float, judged: float = 0.9) -> list[int]:
+def row(impressions: int, hour: JudgedHour) -> list[int]:
     """The row of impressions of ten places that are all scored the same but for some spread."""
-    counts = [impressions, 10 * impressions, round(10 * impressions * judged)]
-    squares = round(1e6 * impressions * (score**2 + 0.04))
-    of_metric = [impressions, round(1e6 * impressions * score), squares]
-    return counts + of_metric * len(ROWS.metrics)
+    columns = [impressions, 10 * impressions, round(10 * impressions * hour.judged)]
+    for score in (hour.score, hour.score if hour.best_case is None else hour.best_case):
+        squares = round(1e6 * impressions * (score**2 + 0.04))
+        columns += [impressions, round(1e6 * impressions * score), squares] * len(ROWS.metrics)
+    return columns
 
 
 def lane(
@@ -84,7 +87,7 @@ def lane(
     packed: dict[int, Mapping[int, bytes]] = {}
     panes: dict[tuple[int, int], Pages] = {}
     for start, hour in hours.items():
-        shown = row(hour.impressions, hour.score, hour.judged)
+        shown = row(hour.impressions, hour)
         packed[start] = {page: pack_page(rows) for page, rows in _pages(shown, names).items()}
     for index, window in enumerate(plan.timing.windows):
         first = plan.timing.dropped_before(window, watermark_ms)
@@ -112,7 +115,7 @@ def lane(
 
 
 def _part(hour: JudgedHour, from_ms: int, until_ms: int) -> list[int]:
-    return row(hour.impressions * (until_ms - from_ms) // HOUR_MS, hour.score, hour.judged)
+    return row(hour.impressions * (until_ms - from_ms) // HOUR_MS, hour)
 
 
 def _pages(shown: Sequence[int], names: Sequence[Segment]) -> Mapping[int, Rows]:

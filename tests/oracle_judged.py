@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from relevanced.metrics import evaluate
+from relevanced.metrics import Lists, evaluate, parse
 from tests import oracle
 from tests.oracle import Accepted, Impression, LaneResult, OracleConfig, Record
 
@@ -85,9 +85,29 @@ def row_of(
     depth = max(int(name.split("@")[1]) for name in names)
     row = [1, min(len(shown), depth), sum(item in judged for item in shown[:depth])]
     scores = evaluate({"q": shown}, names, judgements={"q": judged}, relevant_from=2, max_grade=3)
-    for of_metric in scores.values():
-        value = float(of_metric.values[0])
+    values = [float(of_metric.values[0]) for of_metric in scores.values()]
+    for value in (*values, *(best_case(items, judged, name) for name in names)):
         number = 0.0 if np.isnan(value) else value
         steps = (oracle.steps(number, 10**6), oracle.steps(number * number, 10**6))
         row += [int(not np.isnan(value)), *steps]
     return row
+
+
+def best_case(items: Sequence[str | None], judged: Mapping[str, float], name: str) -> float:
+    """The score of a list if what nobody has judged were as good as the best of the query."""
+    ideal = sorted((grade for grade in judged.values() if grade >= 0), reverse=True)
+    grades: list[float | None] = []
+    for n, item in enumerate(items):
+        if item is None or item in items[:n]:
+            grades.append(None)
+        elif item in judged:
+            grades.append(judged[item] if judged[item] >= 0 else None)
+        else:
+            grades.append(ideal[n] if n < len(ideal) else 0.0)
+    if name.startswith("Judged"):
+        cut = items[: int(name.split("@")[1])]
+        known = [item in judged and item not in items[:n] for n, item in enumerate(cut)]
+        return sum(known) / len(known) if known else float("nan")
+    lists = Lists.of([grades], pool=[[*judged.values()]])
+    metric = parse(name, relevant_from=2, max_grade=3, ideal="pool")
+    return min(float(metric.values(lists)[0]), 1.0)

@@ -21,7 +21,7 @@ from relevanced.metrics import Floats, Integers
 from ..changes import Fall, FeedbackGap, Least, Onsets, Story, ToldChange
 from ..lane import JUDGED_COUNT_COLUMNS, Rows
 from ..panes import pane_start
-from ..plan import BY_FEEDBACK, BY_JUDGEMENTS, COUNT_COLUMNS, Plan
+from ..plan import BY_FEEDBACK, BY_JUDGEMENTS, COUNT_COLUMNS, METRIC_COLUMNS, Plan
 from ..telemetry import FAMILIES, Family
 from ..views import (
     GradingFiles,
@@ -150,10 +150,19 @@ def rows_plan(plan: Plan) -> Plan:
         timing=replace(plan.timing, attribution_ms=0),
         metrics=plan.judged.metrics,
         count_columns=JUDGED_COUNT_COLUMNS,
+        columns_behind=len(METRIC_COLUMNS) * len(plan.judged.metrics),
         tracking=None,
         surfaces=None,
         queries=None,
     )
+
+
+def best_case_of(plan: Plan) -> Plan:
+    """The plan by which the same judged rows give the best case of each metric: its columns stand
+    behind those of the scores."""
+    scores = len(METRIC_COLUMNS) * len(plan.metrics)
+    columns = (*plan.count_columns, *(f"score {n}" for n in range(scores)))
+    return replace(plan, count_columns=columns, columns_behind=plan.columns_behind - scores)
 
 
 def expected(periods: Periods) -> Rows | Floats:

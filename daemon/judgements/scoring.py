@@ -2,10 +2,16 @@
 
 As `relevanced eval` scores a run: the ideal of nDCG is made of all judged items of the query, shown
 or not; a grade below 0 has no gain and does not belong to the ideal, but its item is judged.
+
+What an item is worth that nobody has judged is not known. Counted as 0, any ranker that shows other
+items looks worse, however good they are. So each list has a second score, its *best case*: an item
+without a judgement is as good as the judged item of its query that has this place in the ideal
+order. What both scores say is so (measured: `tests/bench/unjudged.py`). The best case follows from
+the list and the file alone, as the score does.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
@@ -53,6 +59,8 @@ class JudgedLists:
 
     scores: Floats
     """(n, metrics), NaN where undefined."""
+    best_case: Floats
+    """(n, metrics), the same in the best case of the items without a judgement."""
     places: Integers
     """(n,) places of the list within the plan's depth."""
     judged_places: Integers
@@ -98,10 +106,11 @@ def score(
         _score(shown[start:end], grades[start:end], plan) for start, end in _parts(shown, grades)
     ]
     if not parts:
-        nothing = np.zeros(0, np.int64)
-        return JudgedLists(np.zeros((0, len(plan.metrics))), nothing, nothing)
+        nothing, no_scores = np.zeros(0, np.int64), np.zeros((0, len(plan.metrics)))
+        return JudgedLists(no_scores, no_scores, nothing, nothing)
     return JudgedLists(
         np.concatenate([part.scores for part in parts]),
+        np.concatenate([part.best_case for part in parts]),
         np.concatenate([part.places for part in parts]),
         np.concatenate([part.judged_places for part in parts]),
     )
@@ -130,15 +139,40 @@ def _score(
             [item for item in items if item in of_query] for items, of_query in zip(once, grades)
         ]
         used = _lists(condensed, grades)
-    scores = np.empty((len(shown), len(plan.metrics)))
+    filled = _filled(whole, once)
+    scores, best_case = np.empty((2, len(shown), len(plan.metrics)))
     for index, metric in enumerate(plan.metrics):
         # How much is judged is asked of the list as it was shown.
-        scores[:, index] = metric.values(whole if metric.name.startswith("Judged") else used)
+        as_shown = metric.name.startswith("Judged")
+        scores[:, index] = metric.values(whole if as_shown else used)
+        # What is filled in may repeat the best items: no list is better than the ideal one.
+        best_case[:, index] = np.minimum(
+            metric.values(whole if as_shown else filled), metric.entry.range[1]
+        )
     depth = plan.depth or whole.depth
     return JudgedLists(
         scores,
+        best_case,
         np.minimum(whole.lengths, depth),
         _judged_places(whole, depth),
+    )
+
+
+def _filled(lists: Lists, shown: Sequence[Sequence[str]]) -> Lists:
+    """The lists with the grades of the ideal order at the places whose item is not judged. What is
+    no item of its own, as one that is shown again, stays without gain."""
+    assert lists.assessed is not None and lists.pool is not None
+    is_item = np.arange(lists.depth) < lists.lengths[:, None]
+    is_item[is_item] = [item != NO_ITEM for items in shown for item in items]
+    is_open = is_item & ~lists.assessed
+    width = min(lists.depth, lists.pool.shape[1])
+    ideal = np.zeros(lists.gains.shape)
+    ideal[:, :width] = -np.sort(-np.nan_to_num(lists.pool), axis=1)[:, :width]
+    return replace(
+        lists,
+        gains=by_column(np.where(is_open, ideal, lists.gains)),
+        judged=lists.judged | is_open,
+        assessed=lists.assessed | is_open,
     )
 
 

@@ -36,7 +36,8 @@ from .row_sets import RowSet
 
 JUDGED_COUNT_COLUMNS: Final = ("impressions", "places", "judged_places")
 """The first columns of a row: judged impressions, the places of their lists within the plan's
-depth, and those of them that are judged. (scored, sum, squares) of each metric follow."""
+depth, and those of them that are judged. (scored, sum, squares) of each metric follow, and then the
+same of each in the best case of the items without a judgement."""
 JUDGED_METRIC_COLUMNS: Final = ("scored", "sum", "squares")
 MOST_REMEMBERED: Final = 50_000
 """Scored lists of a file that are remembered: of 10 places each they take about 30 MB."""
@@ -80,7 +81,7 @@ class GradedList:
 
 def row_width(plan: JudgedPlan) -> int:
     """The columns of a judged row."""
-    return len(JUDGED_COUNT_COLUMNS) + len(JUDGED_METRIC_COLUMNS) * len(plan.metrics)
+    return len(JUDGED_COUNT_COLUMNS) + 2 * len(JUDGED_METRIC_COLUMNS) * len(plan.metrics)
 
 
 def final_before_ms(watermark_ms: int, timing: Timing) -> int:
@@ -175,9 +176,10 @@ class Grader:
         grades = [by_query[query] for query, _ in lists]
         judged = score([items for _, items in lists], grades, self._plan)
         counts = np.stack((np.ones_like(judged.places), judged.places, judged.judged_places), 1)
-        defined = ~np.isnan(judged.scores)
-        values = np.where(defined, judged.scores, 0.0)
-        units = np.array([metric.unit for metric in self._plan.metrics], np.float64)
+        scores = np.concatenate((judged.scores, judged.best_case), axis=1)
+        defined = ~np.isnan(scores)
+        values = np.where(defined, scores, 0.0)
+        units = np.array([metric.unit for metric in self._plan.metrics] * 2, np.float64)
         of_metrics = np.stack(
             (defined.astype(np.int64), scaled(values, units), scaled(values**2, units)), axis=2
         )

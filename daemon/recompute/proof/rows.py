@@ -205,6 +205,7 @@ class JudgedComparison:
             columns=[
                 *JUDGED_COUNT_COLUMNS,
                 *(f"{n} {c}" for n in names for c in JUDGED_METRIC_COLUMNS),
+                *(f"{n} best-case {c}" for n in names for c in JUDGED_METRIC_COLUMNS),
             ],
             matching=matching,
             summed=summed,

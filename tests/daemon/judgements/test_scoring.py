@@ -93,7 +93,7 @@ def test_score_of_a_list_is_the_same_in_any_batch(
 
 def assert_equal(found: scoring.JudgedLists, parts: Sequence[scoring.JudgedLists]) -> None:
     """To the last bit, NaN included."""
-    for name in ("scores", "places", "judged_places"):
+    for name in ("scores", "best_case", "places", "judged_places"):
         joined = np.concatenate([getattr(part, name) for part in parts])
         assert getattr(found, name).tobytes() == joined.tobytes()
 
@@ -119,6 +119,34 @@ def test_nothing_relevant_leaves_ndcg_undefined() -> None:
 def test_item_shown_twice_counts_once() -> None:
     found = score([["a", "a", "b"]], [{"a": 3.0, "b": 2.0}], plan("P@3", "Judged@3"))
     assert found.scores[0].tolist() == pytest.approx([2 / 3, 2 / 3])
+
+
+def best_case(shown: list[str], grades: dict[str, float], *names: str) -> list[float]:
+    found: list[float] = score([shown], [grades], plan(*names)).best_case[0].tolist()
+    return found
+
+
+def test_best_case_fills_a_place_with_the_ideal_one() -> None:
+    grades = {"a": 3.0, "b": 2.0, "c": 0.0}
+    shown = ["c", "x", "a", "y"]
+    filled = 3 / np.log2(3) + 7 / 2  # x is as good as b, the second best; y as the third, c
+    assert best_case(shown, grades, "nDCG@4") == pytest.approx([filled / (7 + 3 / np.log2(3))])
+    assert best_case(shown, grades, "P@2", "RR@4", "Judged@4") == pytest.approx([0.5, 0.5, 0.5])
+
+
+def test_best_case_is_no_better_than_the_ideal() -> None:
+    assert best_case(["x", "a"], {"a": 3.0}, "nDCG@2", "R@2") == [1.0, 1.0]
+
+
+def test_best_case_is_the_score_where_all_is_judged() -> None:
+    found = score([["b", "a", "b"], []], [{"a": 3.0, "b": 1.0}] * 2, plan())
+    assert found.best_case.tobytes() == found.scores.tobytes(), "what is shown again is no item"
+
+
+def test_best_case_is_never_below_the_score(rng: np.random.Generator) -> None:
+    grades, lists = random_judgements(rng, 300)
+    found = score([*lists.values()], [*grades.values()], plan("nDCG@10", "P@5", "ERR@10", "AP@10"))
+    assert (found.best_case >= found.scores - 1e-12)[~np.isnan(found.scores)].all()
 
 
 def test_skip_scores_condensed_lists_and_still_says_how_much_is_judged() -> None:

@@ -27,7 +27,7 @@ from relevanced.daemon.lane import (
     row_width,
 )
 from relevanced.daemon.panes import Timing, pane_start, window
-from relevanced.metrics import evaluate
+from tests import oracle_judged
 
 PLAN: Final = judged_plan(["nDCG@3", "P@2", "Judged@3"], relevant_from=2, max_grade=3)
 TIMING: Final = Timing((window("5m", 300),), 1_800_000, 60_000)
@@ -101,19 +101,7 @@ def expected_row(
     if grades is None or not in_time:
         return NOTHING
     shown = [item for items in in_time for item in items]
-    counts = [1, min(len(shown), 3), sum(item in grades for item in shown[:3])]
-    names = [metric.name for metric in plan.metrics]
-    scores = evaluate({"q": shown}, names, judgements={"q": grades}, relevant_from=2, max_grade=3)
-    for of_metric in scores.values():
-        value = float(of_metric.values[0])
-        defined = not np.isnan(value)
-        squared = value * value
-        counts += [
-            int(defined),
-            int(np.floor(1e6 * value + 0.5001)) if defined else 0,
-            int(np.floor(1e6 * squared + 0.5001)) if defined else 0,
-        ]
-    return tuple(counts)
+    return tuple(oracle_judged.row_of(shown, grades, [metric.name for metric in plan.metrics]))
 
 
 def random_log(rng: np.random.Generator) -> tuple[list[Impression], list[ShownList]]:
