@@ -82,6 +82,7 @@ bench-alerts: .venv/.has-test
 	$(BIN)/python -m tests.bench.noticed
 	$(BIN)/python -m tests.bench.site_drift
 	$(BIN)/python -m tests.bench.first_week
+	$(BIN)/python -m tests.bench.unjudged
 
 bench-queries: .venv/.has-test
 	$(BIN)/python -m tests.bench.query_losses $(ARGS)

@@ -83,7 +83,7 @@ from .silence import (
     silence,
     with_gaps,
 )
-from .telling import LATELY_MS, Scene, named
+from .telling import LATELY_MS, Scene, named, parted, undecided
 from .text import (
     KINDS,
     MOST_CHARACTERS,
@@ -236,6 +236,7 @@ __all__ = (
     "Onsets",
     "onsets",
     "ordered",
+    "parted",
     "Pattern",
     "pattern_of",
     "PATTERNS",
@@ -271,6 +272,7 @@ __all__ = (
     "threshold",
     "told_changes",
     "ToldChange",
+    "undecided",
     "UNKNOWN",
     "used",
     "USUAL_DELAYS",

@@ -18,6 +18,8 @@ from relevanced.metrics import Floats
 UNKNOWN: Final = math.nan
 RATIO_DRIFT: Final = 0.25
 """Share of the drift variance of a score that a ratio within the same searches has."""
+STANDS_Z: Final = -2.0
+"""A level that is less low than this is not low."""
 WHOLE_FELL_Z: Final = -3.0
 """MIX is only asked for where the whole is so many errors low."""
 
@@ -42,6 +44,8 @@ class Side:
     list_length_stderr: float = UNKNOWN
     judged: tuple[tuple[float, float], ...] = ()
     """(mean, standard error) of each judged metric that is better where it is higher."""
+    judged_best_case: tuple[tuple[float, float], ...] = ()
+    """The same in the best case of the items without a judgement."""
     judged_impressions: float = UNKNOWN
     """Impressions whose query is judged."""
 
@@ -190,19 +194,32 @@ def _of_judgements(
     recent: Side, baseline: Side, periods: float, noise: Noise, success: float
 ) -> dict[str, float]:
     """Of judged scores: the metric that fell furthest, and what would be seen if they had fallen as
-    Success did."""
+    Success did. Unknown where the best case of a metric says something else."""
     z, expected = [], []
-    for (now, error), (before, error_before) in zip(recent.judged, baseline.judged, strict=False):
-        drift = noise.drift_variance(periods) * before**2
-        distance = _root(noise.design_effect * (error**2 + error_before**2) + drift)
-        z.append(_ratio(now - before, distance))
-        expected.append(_ratio(success * before, distance))
+    best_case = recent.judged_best_case, baseline.judged_best_case
+    sides = (recent.judged, baseline.judged, *best_case)
+    for now, before, best_now, best_before in zip(*sides, strict=False):
+        of_score, distance = _judged_change(now, before, periods, noise)
+        of_best_case, _ = _judged_change(best_now, best_before, periods, noise)
+        if (of_score < STANDS_Z) == (of_best_case < STANDS_Z):
+            z.append(max(of_score, of_best_case))
+            expected.append(_ratio(success * before[0], distance))
     shares = [_ratio(side.judged_impressions, side.impressions) for side in (recent, baseline)]
     return {
         "judged_z": min(z, default=UNKNOWN),
         "judged_expected_z": min(expected, default=UNKNOWN),
         "judged_share": _change(*shares),
     }
+
+
+def _judged_change(
+    recent: tuple[float, float], baseline: tuple[float, float], periods: float, noise: Noise
+) -> tuple[float, float]:
+    """(change in errors, one error) of a score, (mean, standard error) each."""
+    (now, error), (before, error_before) = recent, baseline
+    drift = noise.drift_variance(periods) * before**2
+    distance = _root(noise.design_effect * (error**2 + error_before**2) + drift)
+    return _ratio(now - before, distance), distance
 
 
 def _ratio(value: float, by: float) -> float:

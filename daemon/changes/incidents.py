@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from .bands import SHARES, SIZES
+from .evidence import STANDS_Z
 from .ledger import Fall, FaultName, Series
 from .patterns import Explanation, Pattern
 from .timeline import HOUR_MS
@@ -40,6 +41,11 @@ class Moved:
     """Standard error of the difference."""
     impressions: tuple[int, int]
     """Before and now."""
+    best_case: tuple[float | None, float | None] = (None, None)
+    """Of a judged score: what it was before and is now if the items without a judgement were as
+    good as judged ones."""
+    judged_shares: tuple[float | None, float | None] = (None, None)
+    """Of a judged score: how much of the first places was judged before and is now."""
 
     @property
     def change_ratio(self) -> float | None:
@@ -86,8 +92,13 @@ class Story:
     """Under which it is told; None where nothing is known of it."""
     first: tuple[Series, int] | None = None
     """Series and first onset of the fall that keeps the name."""
-    judged_shares: tuple[float | None, float | None] | None = None
-    """Of a judged score: how much of the first places was judged before and is now."""
+    best_case_z: float | None = None
+    """The change of the best case in standard errors."""
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether the best case is not low, so that nobody knows whether the score is."""
+        return self.best_case_z is not None and self.best_case_z > STANDS_Z
 
     @property
     def understood(self) -> Moved:

@@ -155,22 +155,29 @@ class JudgedBins:
 
     def over(
         self, grouping: str, segments: Sequence[str], from_ms: float, until_ms: float
-    ) -> tuple[Scores, float]:
-        """(scores, judged impressions) of some segments of a grouping together, over a stretch as
-        far as the file has graded it; no scores and NaN where it has not."""
+    ) -> tuple[Scores, Scores, float]:
+        """(scores, their best case, judged impressions) of some segments of a grouping together,
+        over a stretch as far as the file has graded it; no scores and NaN where it has not."""
         known = [self.segments.get((grouping, name)) for name in segments]
         begin_ms = max(from_ms, self.since_ms)
         rows = [row for row in known if row is not None]
         if begin_ms >= until_ms or len(rows) < len(known) or not len(self.timeline.starts):
-            return (), UNKNOWN
+            return (), (), UNKNOWN
         share = within(self.timeline, np.array([begin_ms]), np.array([until_ms]))
         # As many as there would be over the whole stretch: they are compared with all of it.
         scale = (until_ms - from_ms) / (until_ms - begin_ms)
         impressions = float((share * self.impressions[:, rows]).sum()) * scale
-        return tuple(self._score(share, rows, metric) for metric in self.compared), impressions
+        other = self.timeline if self.timeline.other is None else self.timeline.other
+        scores, best_case = (
+            tuple(self._score(of, share, rows, metric) for metric in self.compared)
+            for of in (self.timeline, other)
+        )
+        return scores, best_case, impressions
 
-    def _score(self, share: Floats, rows: Sequence[int], metric: int) -> tuple[float, float]:
-        at, of = [row * self.metrics + metric for row in rows], self.timeline
+    def _score(
+        self, of: ScoreTimeline, share: Floats, rows: Sequence[int], metric: int
+    ) -> tuple[float, float]:
+        at = [row * self.metrics + metric for row in rows]
         scored, total, squares = (
             float((share * each[:, at]).sum()) for each in (of.scored, of.sums, of.squares)
         )

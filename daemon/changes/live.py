@@ -12,8 +12,9 @@ import numpy as np
 
 from relevanced.metrics import Floats, Integers
 
+from .evidence import STANDS_Z
 from .incidents import LiveRise, MeasuredChange
-from .recovery import ERRORS, LEAST_SCORED, STANDS_Z
+from .recovery import ERRORS, LEAST_SCORED
 from .timeline import LEAST_LOSS, LOW_Z, from_the_top, variance
 
 RAISED: Final = ("Success", "RR", "P", "ERR", "R")

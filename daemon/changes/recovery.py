@@ -15,6 +15,7 @@ import numpy as np
 
 from relevanced.metrics import Booleans, Floats, Integers
 
+from .evidence import STANDS_Z
 from .levels import level, loss, onsets, within
 from .timeline import HOUR_MS, MOST_BEFORE_MS, ScoreNoise, ScoreTimeline, called, sides, threshold
 
@@ -22,8 +23,6 @@ WINDOWS_H: Final = (1, 3, 6, 12, 24)
 ERRORS: Final = 3.0
 """A level is nearer to before than to the depth only beyond so many errors, in which drift does not
 grow with time: a fall of 15 % would else never be seen to end."""
-STANDS_Z: Final = -2.0
-"""A level that is less low than this is not low."""
 LEAST_SCORED: Final = 100.0
 """Scored impressions that a window must have."""
 
@@ -60,8 +59,8 @@ class Recoveries:
 def recovered(
     timeline: ScoreTimeline, directions: Floats, falls: Falls, noise: ScoreNoise
 ) -> Recoveries:
-    """Which series have recovered."""
-    latest_ms = falls.latest_ms
+    """Which series have recovered, by the first reading: the lower bound of judged scores."""
+    timeline, latest_ms = timeline.alone, falls.latest_ms
     if not len(timeline.starts) or not len(latest_ms):
         return Recoveries(*(np.full(len(latest_ms), np.nan) for _ in range(2)))
     end_ms = int(timeline.ends[-1])

@@ -4,7 +4,7 @@ segments carry it, what it looks like, and what is low only because it shares tr
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Final
 
 import numpy as np
@@ -12,16 +12,23 @@ import numpy as np
 from relevanced.metrics import Floats
 
 from . import patterns
-from .evidence import Counts, Noise as EvidenceNoise, Side, evidence, largest_mix_share, side_of
-from .faults import FallGroup
+from .evidence import (
+    Counts,
+    Noise as EvidenceNoise,
+    Side,
+    evidence,
+    largest_mix_share,
+    side_of,
+)
+from .faults import FallGroup, followed
 from .incidents import ALL, MeasuredChange, Moved, Story
-from .ledger import LOW_Z, Fall, FaultName, Look, Series
-from .levels import JudgedBins, ScoreLevel, level, loss, within
+from .ledger import LOW_Z, Fall, FallCall, FaultName, Look, Series
+from .levels import JudgedBins, Loss, ScoreLevel, level, loss, within
 from .naming import held_name
 from .patterns import Explanation, Pattern, pattern_of
 from .recovery import before_from
 from .settings import ChangeSettings, family, is_leading, pair
-from .timeline import HOUR_MS
+from .timeline import HOUR_MS, ScoreTimeline
 
 LATELY_MS: Final = 24 * HOUR_MS
 """The level now is that since the onset, at most so long."""
@@ -88,6 +95,30 @@ def named(falls: Sequence[Fall], stories: Iterable[Story]) -> tuple[Fall, ...]:
     return tuple(of(fall) for fall in falls)
 
 
+def parted(stories: Iterable[Story]) -> tuple[tuple[Story, ...], tuple[Story, ...]]:
+    """(those that are so, those of which nothing is known since the best case is not low)."""
+    found = tuple(stories)
+    return (
+        tuple(story for story in found if not story.is_undecided),
+        tuple(story for story in found if story.is_undecided),
+    )
+
+
+def undecided(
+    scene: Scene, whole: ScoreTimeline, calls: Iterable[FallCall], known: Iterable[Story]
+) -> tuple[Story, ...]:
+    """What one reading calls and the best case does not know of, as stories of no change. `known`:
+    what has been told already; `whole` as in `followed`."""
+    said = {moved.series for story in known for moved in (story.own, *story.also, *story.shares)}
+    said |= {series for story in known for series in story.fell}
+    news = [call for call in calls if call.series not in said]
+    if not news:
+        return ()
+    alone = replace(scene.look, timeline=scene.look.timeline.alone)
+    stories = scene.stories(followed((), alone, whole.alone, news).faults)
+    return tuple(story for story in stories if story.is_undecided)
+
+
 class _Fault:
     """Falls of one time, all series compared across it."""
 
@@ -110,7 +141,19 @@ class _Fault:
         self.now_share, self.before_share = (self._within(*span) for span in self.spans)
         self.before = level(self.look.timeline, self.before_share)
         self.now = level(self.look.timeline, self.now_share)
-        self.loss = loss(self.before, self.now, self.look.directions, self.look.noise)
+        self.loss = self._loss(self.before, self.now)
+        self.best_case = self._best_case()
+
+    def _loss(self, before: ScoreLevel, now: ScoreLevel) -> Loss:
+        return loss(before, now, self.look.directions, self.look.noise)
+
+    def _best_case(self) -> tuple[ScoreLevel, ScoreLevel, Loss] | None:
+        """The levels and the loss by the other reading; None where there is one."""
+        other = self.look.timeline.other
+        if other is None:
+            return None
+        before, now = level(other, self.before_share), level(other, self.now_share)
+        return before, now, self._loss(before, now)
 
     def _within(self, from_ms: float, until_ms: float) -> Floats:
         """(bins, 1)."""
@@ -146,7 +189,7 @@ class _Fault:
             fell=tuple(each.series for each in self.falls),
             name=now,
             first=(first.series, first.first_ms),
-            judged_shares=self._judged_shares(grouping, segments),
+            best_case_z=None if self.best_case is None else float(self.best_case[2].z[at]),
         )
         return replace(story, name=replace(now, size=story.size, share=story.share))
 
@@ -230,6 +273,8 @@ class _Fault:
         """(what else is low, whether it belongs to what is named)."""
         for series, index in self.scene.index.items():
             is_low = self.loss.z[index] < LOW_Z
+            if self.best_case is not None:
+                is_low &= self.best_case[2].z[index] < LOW_Z
             own = series[0] == shown[0] and series[1] in named
             if is_low and series != shown:
                 yield self._moved(series, index), own
@@ -239,22 +284,22 @@ class _Fault:
             self.scene.counts.summed(series[0], series[1:2], share)["impressions"]
             for share in (self.before_share, self.now_share)
         ]
-        return Moved(
+        moved = Moved(
             series,
             _measured(self.before, at, self.look, self.loss.expected),
             _measured(self.now, at, self.look, self.now.mean),
             float(np.nan_to_num(self.loss.error[at])),
             (round(impressions[0]), round(impressions[1])),
         )
-
-    def _judged_shares(
-        self, grouping: str, segments: tuple[str, ...]
-    ) -> tuple[float | None, float | None] | None:
-        if self.look.graded is None:
-            return None
-        share = self.scene.counts.judged_share
-        before, now = self.before_share, self.now_share
-        return share(grouping, segments, before), share(grouping, segments, now)
+        if self.best_case is None:
+            return moved
+        _, now, lost = self.best_case
+        share = partial(self.scene.counts.judged_share, series[0], series[1:2])
+        return replace(
+            moved,
+            best_case=(_or_none(float(lost.expected[at])), _or_none(float(now.mean[at]))),
+            judged_shares=(share(self.before_share), share(self.now_share)),
+        )
 
     def _pattern(self, grouping: str, segments: tuple[str, ...]) -> Pattern | None:
         if self.look.graded is not None:
@@ -288,8 +333,10 @@ class _Fault:
         judged = self.scene.judged_bins
         if judged is None:
             return side
-        scores, impressions = judged.over(grouping, segments, *span)
-        return replace(side, judged=scores, judged_impressions=impressions)
+        scores, best_case, impressions = judged.over(grouping, segments, *span)
+        return replace(
+            side, judged=scores, judged_best_case=best_case, judged_impressions=impressions
+        )
 
     def _score(
         self, share: Floats, grouping: str, segments: tuple[str, ...], metric: str | None

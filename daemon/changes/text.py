@@ -148,6 +148,8 @@ def _also(story: Story) -> list[tuple[str, str, Sequence[str]]]:
 
 
 Tone: TypeAlias = str
+MISSING: Final = "relevanced judgements missing"
+"""The way out where too little is judged."""
 LITTLE_JUDGED: Final = 0.6
 """Of lists of which less is judged, judged scores say little."""
 LESS_JUDGED: Final = 0.9
@@ -228,7 +230,10 @@ def fell(story: Story, now_ms: float) -> str:
 
 
 def headline(story: Story, now_ms: float, marker: Marker | None = None) -> str:
-    """The sentence of an open change, with the marker that is named beside it."""
+    """The sentence of an open change, with the marker that is named beside it; or of what a judged
+    score lost by one reading only."""
+    if story.is_undecided:
+        return cannot_tell(story, now_ms)
     if story.fall.is_standing(round(now_ms)) and story.own.change_ratio is not None:
         more = "lower" if story.own.change_ratio < 0 else "higher"
         when = f"{datetime.fromtimestamp(story.fall.onset.likely / 1000, UTC):%-d %b}"
@@ -238,6 +243,25 @@ def headline(story: Story, now_ms: float, marker: Marker | None = None) -> str:
         return f"{score(story)} is {level(story.own.now.mean)} again; other scores are still low."
     named = "" if marker is None else f", {after(story.fall.onset, marker)}"
     return f"{fell(story, now_ms)}{named}, {_so_far(story, now_ms)}."
+
+
+def cannot_tell(story: Story, now_ms: float) -> str:
+    """That a judged score fell only if the items without a judgement are irrelevant, and the way
+    out."""
+    before, now = story.own.judged_shares
+    when = f"cannot tell whether it fell {since(story.fall.onset, now_ms)}"
+    shares = f"{_unjudged(now)} of the places are not judged, {_unjudged(before)} before"
+    of_zero = levels(story.own.before.mean, story.own.now.mean)
+    of_best = levels(*story.own.best_case)
+    return (
+        f"{score(story)}: {when}: {shares}. With these items as irrelevant it is {of_zero[1]} after"
+        f" {of_zero[0]}, with them as good as judged ones {of_best[1]} after {of_best[0]}."
+        f" {MISSING} lists what to judge first."
+    )
+
+
+def _unjudged(share: float | None) -> str:
+    return "unknown" if share is None else f"{1 - share:.1%}".replace(".0%", "%").replace("%", " %")
 
 
 def _so_far(story: Story, now_ms: float) -> str:
@@ -326,17 +350,18 @@ def judged_alone(until_ms: float, now_ms: float) -> str:
 
 def doubts(story: Story) -> str:
     """That little of the lists is judged, or less than before; empty where nothing is to say."""
-    before, now = story.judged_shares or (None, None)
-    if now is None:
+    before, now = story.own.judged_shares
+    if now is None or story.is_undecided:
         return ""
     parts = []
     if now < LITTLE_JUDGED:
         only = f"Only {_percent(now)} of the first places are judged"
         parts.append(f"{only}, so judged scores say little of these lists.")
     if before is not None and now < LESS_JUDGED * before:
+        from_text, to_text = levels(*story.own.best_case)
         parts.append(
             f"{_percent(before)} of the first places were judged before, {_percent(now)} are since:"
-            " new items that nobody has judged look like this, too."
+            f" were the others as good as judged ones, it would be {to_text} after {from_text}."
         )
     return " ".join(parts)
 

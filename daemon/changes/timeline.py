@@ -10,7 +10,7 @@ lengths are looked at, a break stays visible for as long as anything before it i
 looks need a higher threshold than a comparison with earlier weeks.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import log, sqrt
@@ -48,6 +48,9 @@ class ScoreTimeline:
     yesterday: Floats | None = None
     """(bins, series) mean of the same hour a day before, NaN where it is not known; None once a
     week is known."""
+    other: "ScoreTimeline | None" = None
+    """The same bins by another reading: of judged scores the best case of the items without a
+    judgement. Nothing is called that only one of both says. None where there is one reading."""
 
     @cached_property
     def means(self) -> Floats:
@@ -55,6 +58,11 @@ class ScoreTimeline:
         empty = np.full(self.scored.shape, np.nan)
         means: Floats = np.divide(self.sums, self.scored, out=empty, where=self.scored > 0)
         return means
+
+    @property
+    def alone(self) -> "ScoreTimeline":
+        """Without the other reading."""
+        return replace(self, other=None)
 
     def since(self, start_ms: int) -> "ScoreTimeline":
         """The bins that start at this instant or later."""
@@ -67,9 +75,11 @@ class ScoreTimeline:
     def followed_by(self, later: "ScoreTimeline") -> "ScoreTimeline":
         """These bins and later ones, of the same series. Either both know what is usual, or neither
         does."""
-        both, usual = (self, later), None
+        both, usual, other = (self, later), None, None
         if self.usual is not None and later.usual is not None:
             usual = np.concatenate([self.usual, later.usual])
+        if self.other is not None and later.other is not None:
+            other = self.other.followed_by(later.other)
         return ScoreTimeline(
             np.concatenate([each.starts for each in both]),
             np.concatenate([each.ends for each in both]),
@@ -78,18 +88,30 @@ class ScoreTimeline:
             np.concatenate([each.squares for each in both]),
             np.concatenate([each.hourly for each in both]),
             usual,
+            other=other,
         )
 
     def _part(self, bins: slice) -> "ScoreTimeline":
-        return ScoreTimeline(
-            self.starts[bins],
-            self.ends[bins],
-            self.scored[bins],
-            self.sums[bins],
-            self.squares[bins],
-            self.hourly[bins],
-            None if self.usual is None else self.usual[bins],
-            None if self.yesterday is None else self.yesterday[bins],
+        return replace(
+            self._columns(lambda column: column[bins]),
+            starts=self.starts[bins],
+            ends=self.ends[bins],
+            hourly=self.hourly[bins],
+            other=None if self.other is None else self.other._part(bins),
+        )
+
+    def _columns(self, part: Callable[[Floats], Floats]) -> "ScoreTimeline":
+        """A part of all that is (bins, series)."""
+        usual, yesterday = (
+            None if each is None else part(each) for each in (self.usual, self.yesterday)
+        )
+        return replace(
+            self,
+            scored=part(self.scored),
+            sums=part(self.sums),
+            squares=part(self.squares),
+            usual=usual,
+            yesterday=yesterday,
         )
 
     def only(self, counted: Booleans) -> "ScoreTimeline":
@@ -97,20 +119,13 @@ class ScoreTimeline:
         scored, sums, squares = (
             np.where(counted, each, 0.0) for each in (self.scored, self.sums, self.squares)
         )
-        return replace(self, scored=scored, sums=sums, squares=squares)
+        other = None if self.other is None else self.other.only(counted)
+        return replace(self, scored=scored, sums=sums, squares=squares, other=other)
 
     def of(self, series: Integers) -> "ScoreTimeline":
         """Only these series, by index."""
-        return ScoreTimeline(
-            self.starts,
-            self.ends,
-            self.scored[:, series],
-            self.sums[:, series],
-            self.squares[:, series],
-            self.hourly,
-            None if self.usual is None else self.usual[:, series],
-            None if self.yesterday is None else self.yesterday[:, series],
-        )
+        other = None if self.other is None else self.other.of(series)
+        return replace(self._columns(lambda column: column[:, series]), other=other)
 
 
 def groups(series: int, bins: int) -> Iterator[Integers]:
@@ -226,6 +241,24 @@ class Sides:
         tiny = np.finfo(np.float64).tiny
         return -self.loss / np.maximum(self.error, tiny)
 
+    def agreed(self, other: "Sides") -> "Sides":
+        """What both readings say: that of the one which got less worse."""
+        scored, loss, error = (
+            np.where(is_less_low(other.z, self.z), theirs, own)
+            for theirs, own in (
+                (other.scored, self.scored),
+                (other.loss, self.loss),
+                (other.error, self.error),
+            )
+        )
+        return Sides(self.instants, scored, loss, error)
+
+
+def is_less_low(other: Floats, z: Floats) -> Booleans:
+    """Where another reading, in errors, is not as low as this one, or is not known."""
+    with np.errstate(invalid="ignore"):
+        return np.asarray(~(other <= z) & ~np.isnan(z), np.bool_)
+
 
 @dataclass(frozen=True, eq=False)
 class Calls:
@@ -241,10 +274,18 @@ class Calls:
 
 
 def sides(timeline: ScoreTimeline, directions: Floats, noise: ScoreNoise) -> Sides:
-    """Both sides of every instant that has enough time on both.
+    """Both sides of every instant that has enough time on both; where there are two readings, what
+    both say.
 
     `directions` is (series,): 1 where higher is better, -1 where lower is, 0 where neither.
     """
+    found = _sides(timeline, directions, noise)
+    if timeline.other is None:
+        return found
+    return found.agreed(_sides(timeline.other, directions, noise))
+
+
+def _sides(timeline: ScoreTimeline, directions: Floats, noise: ScoreNoise) -> Sides:
     instants, first = _instants(timeline)
     bounds = (first, instants), (instants, None)
     before, after = (_Side.of(timeline, side, timeline.usual) for side in bounds)

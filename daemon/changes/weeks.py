@@ -15,7 +15,7 @@ from relevanced.metrics import Floats, Metric
 
 from . import settings
 from .settings import ChangeSettings, is_of_failures
-from .timeline import ScoreNoise, share_drift
+from .timeline import ScoreNoise, is_less_low, share_drift
 
 Flags: TypeAlias = NDArray[np.bool_]
 
@@ -121,6 +121,19 @@ def compare(
         error = np.sqrt(sampling + drift**2)
         loss = direction * (sides.baseline - sides.score)
         return WeeksCompared(loss, loss / usual, error / usual, -loss / error, sides.impressions)
+
+
+def agreed(one: WeeksCompared, other: WeeksCompared) -> WeeksCompared:
+    """What two readings both say: that of the one which got less worse."""
+    is_other = is_less_low(other.z, one.z)
+    pairs = (
+        (other.loss, one.loss),
+        (other.loss_ratio, one.loss_ratio),
+        (other.error_ratio, one.error_ratio),
+        (other.z, one.z),
+        (other.impressions, one.impressions),
+    )
+    return WeeksCompared(*(np.where(is_other, theirs, own) for theirs, own in pairs))
 
 
 def three_hours(hours: Sequence[WeekSides]) -> WeekSides:

@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from relevanced.metrics import Floats, Integers
+from relevanced.metrics import Booleans, Floats, Integers
 
 from ..changes import (
     BEFORE_KNOWN,
@@ -39,10 +39,13 @@ from ..changes import (
     named,
     noise_of,
     onsets,
+    parted,
+    scan,
     scanned_leasts,
     sides,
     threshold,
     told_changes,
+    undecided,
     without_falls,
 )
 from ..panes import pane_start
@@ -145,7 +148,7 @@ class ChangeDetector:
         noise, directions = whole.noise, whole.directions
         look = replace(whole, timeline=without_falls(whole, self.falls))
         calls, by_hour = _scanned(look.timeline, directions, noise)
-        found = [self._of_hour(look.timeline, directions, calls, noise)]
+        found = [_of_hour(look.timeline, directions, calls, noise)]
         noticeable = [*by_hour]
         rows = _rows_of(segments, basis.gauges.segments)
         comparisons = [each for each in basis.comparisons if not each.is_doubtful]
@@ -155,16 +158,23 @@ class ChangeDetector:
                 noticeable.append(Least(against, drop, np.full(len(drop), float(begun_ms))))
             low = np.flatnonzero(_by_series(z, rows, self._signs) < LOW_Z)
             found.append(_low(look.timeline, directions, against, low, noise))
-        called_now = [
-            *calls_of(look, "hour", found[0].series, found[0].onsets),
-            *self._called_by_usual(look, history, replace(basis, comparisons=comparisons), rows),
-        ]
+        by_usual, by_usual_alone = self._called_by_usual(
+            look, history, replace(basis, comparisons=comparisons), rows
+        )
+        called_now = [*calls_of(look, "hour", found[0].series, found[0].onsets), *by_usual]
         now = followed(self.falls, look, whole.timeline, called_now)
         self.falls = now.falls
         counts = self._timelines.counts
         day_ago = end_ms - 24 * self._plan.hour_ms
-        open_now = Scene(look, counts, self._change_settings, basis.judged).stories(now.faults)
-        self.falls = named(self.falls, open_now)
+        scene = Scene(look, counts, self._change_settings, basis.judged)
+        stories = scene.stories(now.faults)
+        self.falls = named(self.falls, stories)
+        open_now, cannot_tell = parted(stories)
+        if look.timeline.other is not None:
+            alone = scan(look.timeline.alone, directions, noise)
+            of_first = _of_hour(look.timeline, directions, alone, noise)
+            by_first = [*calls_of(look, "hour", of_first.series, of_first.onsets), *by_usual_alone]
+            cannot_tell += undecided(scene, whole.timeline, by_first, stories)
         return Detection(
             segments,
             tuple(found),
@@ -175,12 +185,13 @@ class ChangeDetector:
             told_changes(open_now, self._change_settings, end_ms, self._last.told),
             Scene(whole, counts, self._change_settings, basis.judged).ended(now.faults, day_ago),
             self.gaps,
+            cannot_tell,
         )
 
     def _called_by_usual(
         self, look: Look, history: HourHistory, basis: Basis, rows: Integers
-    ) -> list[FallCall]:
-        """The calls of the lanes `weeks` and `day`."""
+    ) -> tuple[list[FallCall], list[FallCall]]:
+        """The calls of the lanes `weeks` and `day`; those by the first reading alone."""
         since_ms = None if self._graded is None else self._graded.since_ms
         zone = self._change_settings.time_zone
         found = self._usual_calls.take(
@@ -191,23 +202,15 @@ class ChangeDetector:
             lambda end_ms: hour_until(history, basis.gauges, end_ms, since_ms, zone),
         )
         if found is None:
-            return []
-        lane, called_cells = found
-        padded = np.concatenate([called_cells, np.zeros((1, called_cells.shape[1]), np.bool_)])
-        low = np.flatnonzero(padded[rows].reshape(-1))
-        began = onsets_of_low(look.timeline, look.directions, low, look.noise)
-        return calls_of(look, lane, low, began)
+            return [], []
 
-    def _of_hour(
-        self, timeline: ScoreTimeline, directions: Floats, calls: Calls, noise: ScoreNoise
-    ) -> FoundChanges:
-        """The calls of lane `hour`, with onsets by what the call compared."""
-        series = np.flatnonzero(calls.called).astype(np.int64)
-        since = calls.since_ms[series]
-        length = np.maximum(timeline.ends[-1] - since, MOST_BEFORE_MS)
-        since = np.asarray(since - length, np.int64)
-        began = onsets(timeline.of(series), directions[series], since, noise.of(series))
-        return FoundChanges("hour", series, calls.loss[series], calls.z[series], began)
+        def calls(called_cells: Booleans) -> list[FallCall]:
+            padded = np.concatenate([called_cells, np.zeros((1, called_cells.shape[1]), np.bool_)])
+            low = np.flatnonzero(padded[rows].reshape(-1))
+            began = onsets_of_low(look.timeline, look.directions, low, look.noise)
+            return calls_of(look, found.lane, low, began)
+
+        return calls(found.called), calls(found.alone)
 
     def _against_usual(
         self, comparisons: Sequence[BaselineComparison], noise: ScoreNoise
@@ -283,6 +286,18 @@ def _scanned(
         Calls(*(np.concatenate(part) for part in zip(*parts, strict=True))),
         (joined_leasts(at_all), joined_leasts(soon)),
     )
+
+
+def _of_hour(
+    timeline: ScoreTimeline, directions: Floats, calls: Calls, noise: ScoreNoise
+) -> FoundChanges:
+    """The calls of lane `hour`, with onsets by what the call compared."""
+    series = np.flatnonzero(calls.called).astype(np.int64)
+    since = calls.since_ms[series]
+    length = np.maximum(timeline.ends[-1] - since, MOST_BEFORE_MS)
+    since = np.asarray(since - length, np.int64)
+    began = onsets(timeline.of(series), directions[series], since, noise.of(series))
+    return FoundChanges("hour", series, calls.loss[series], calls.z[series], began)
 
 
 def _low(

@@ -40,6 +40,7 @@ from .measures import (
     MeasureScores,
     Periods,
     RowFamilies,
+    best_case_of,
     expected,
     over_periods,
 )
@@ -247,12 +248,15 @@ def _add_rows(
     if of.lists:
         for family, values in zip(of.lists, measure.lists(periods, is_baseline), strict=True):
             add_defined(bodies, family, "{", labels, tail, values)
+    best_case = best_case_of(plan)
+    readings: list[tuple[Plan, tuple[Family, ...]]] = [(plan, (of.score, of.score_stderr))]
+    readings += [] if best_case is None else [(best_case, of.best_case)]
     for index, metric in enumerate(plan.metrics):
         head = f'{{metric="{escape(metric.name)}",'
-        values_of_periods = [estimates(each, plan, index) for each in periods]
-        means, errors = over_periods(values_of_periods, is_baseline)
-        add_defined(bodies, of.score, head, labels, tail, means)
-        add_defined(bodies, of.score_stderr, head, labels, tail, errors)
+        for columns, families in readings:
+            values_of_periods = [estimates(each, columns, index) for each in periods]
+            for family, values in zip(families, over_periods(values_of_periods, is_baseline)):
+                add_defined(bodies, family, head, labels, tail, values)
         scored = rows[:, plan.metric_column(index)]
         add_defined(bodies, of.scored_impressions, head, labels, tail, scored)
 

@@ -57,6 +57,8 @@ class RowFamilies:
     """Of the first columns of a row, in their order."""
     lists: tuple[Family, ...] = ()
     """Of what `Measure.lists` returns; none: it is not shown."""
+    best_case: tuple[Family, ...] = ()
+    """The best case of judged scores, and its standard error."""
 
     @staticmethod
     def named(prefix: str, counts: Sequence[str], lists: Sequence[str] = ()) -> "RowFamilies":
@@ -67,6 +69,14 @@ class RowFamilies:
 
         score, stderr, scored = families(("score", "score_stderr", "scored_impressions"))
         return RowFamilies(score, stderr, scored, families(counts), families(lists))
+
+    @staticmethod
+    def judged(prefix: str) -> "RowFamilies":
+        """Those of judged rows."""
+        found = RowFamilies.named(f"{prefix}judged_", ("impressions",), ("items_share",))
+        names = ("score_best_case", "score_best_case_stderr")
+        best_case = tuple(FAMILIES[f"relevanced_{prefix}judged_{name}"] for name in names)
+        return replace(found, best_case=best_case)
 
 
 @dataclass(frozen=True)
@@ -96,9 +106,9 @@ _CLICKS: Final = MeasureFamilies(
     FAMILIES["relevanced_baseline_periods"],
 )
 _JUDGED: Final = MeasureFamilies(
-    RowFamilies.named("judged_", ("impressions",), ("items_share",)),
-    RowFamilies.named("recent_judged_", ("impressions",), ("items_share",)),
-    RowFamilies.named("baseline_judged_", ("impressions",), ("items_share",)),
+    RowFamilies.judged(""),
+    RowFamilies.judged("recent_"),
+    RowFamilies.judged("baseline_"),
     FAMILIES["relevanced_judged_baseline_periods"],
 )
 
@@ -157,9 +167,11 @@ def rows_plan(plan: Plan) -> Plan:
     )
 
 
-def best_case_of(plan: Plan) -> Plan:
-    """The plan by which the same judged rows give the best case of each metric: its columns stand
-    behind those of the scores."""
+def best_case_of(plan: Plan) -> Plan | None:
+    """The plan by which the same judged rows give the best case of each metric, whose columns stand
+    behind those of the scores; None for other rows."""
+    if not plan.columns_behind:
+        return None
     scores = len(METRIC_COLUMNS) * len(plan.metrics)
     columns = (*plan.count_columns, *(f"score {n}" for n in range(scores)))
     return replace(plan, count_columns=columns, columns_behind=plan.columns_behind - scores)
@@ -228,6 +240,8 @@ class Detection:
     """Those of the last day that have, the latest first."""
     gaps: tuple[FeedbackGap, ...] = ()
     """When feedback was missing, the latest last: nothing is said of these times."""
+    undecided: tuple[Story, ...] = ()
+    """What a judged score lost only if items without a judgement are irrelevant: no changes."""
 
 
 class Told(msgspec.Struct, frozen=True):

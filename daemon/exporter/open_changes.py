@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from math import isfinite
 from typing import Final
 
-from ..changes import ToldChange
+from ..changes import Moved, ToldChange
 from ..plan import Plan
 from ..telemetry import FAMILIES
 from .measures import Detection
@@ -42,6 +42,7 @@ def _of(change: ToldChange, labels: str) -> Iterator[Sample]:
             yield FAMILIES["relevanced_change_open_score"], f'{labels},side="{side}"', round(
                 measured.mean, 6
             )
+    yield from _judged(moved, labels)
     yield FAMILIES["relevanced_change_open_scored_impressions"], labels, moved.now.scored
     if change.loss_ratio is not None:
         yield FAMILIES["relevanced_change_open_loss_ratio"], labels, round(change.loss_ratio, 6)
@@ -56,6 +57,17 @@ def _of(change: ToldChange, labels: str) -> Iterator[Sample]:
     info = {"named": named, "words": words, "look_at": look_at}
     text = ",".join(f'{name}="{escape(value)}"' for name, value in info.items())
     yield FAMILIES["relevanced_change_open_text"], f"{labels},{text}", 1
+
+
+def _judged(moved: Moved, labels: str) -> Iterator[Sample]:
+    """What stands beside a judged score."""
+    for name, values in (
+        ("relevanced_change_open_best_case_score", moved.best_case),
+        ("relevanced_change_open_judged_items_share", moved.judged_shares),
+    ):
+        for side, value in zip(SIDES, values, strict=True):
+            if value is not None:
+                yield FAMILIES[name], f'{labels},side="{side}"', round(value, 6)
 
 
 def _listed(segments: tuple[str, ...]) -> str:

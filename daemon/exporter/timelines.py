@@ -7,8 +7,9 @@ Pure apart from what it keeps.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timezone, tzinfo
+from functools import partial
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -20,6 +21,7 @@ from ..panes import days_before, pane_start
 from ..plan import Plan
 from ..views import WHOLE, HourHistory, LaneView, Segment, Selection, kept_from
 from .baselines import DAY, WEEK, WEEKS, outages
+from .measures import best_case_of
 
 RESELECT_MS: Final = 600_000
 """Event time after which the segments are selected anew, which sums all bins again."""
@@ -60,7 +62,9 @@ class Timelines:
         self._selected_ms = 0
         self._panes: dict[_Key, _Sum] = {}
         self._hours: dict[int, _Sum] = {}
-        self._columns = slice(0, plan.weight_column)
+        self._best_case = best_case_of(plan)
+        last = plan if self._best_case is None else self._best_case
+        self._columns = slice(0, last.weight_column)
         nothing = np.zeros((0, 0, len(plan.count_columns)))
         self.counts = Counts({}, nothing)
         """The counts of the segments in the bins of the last timeline."""
@@ -185,29 +189,36 @@ class Timelines:
     def _timeline(
         self, rows: Floats, starts: Integers, ends: Integers, hourly: Booleans, hours: list[int]
     ) -> ScoreTimeline:
-        units = np.array([metric.unit for metric in self._plan.metrics], np.float64)
         counted = len(self._plan.count_columns)
         at = {segment: index for index, segment in enumerate(self.segments)}
         self.counts = Counts(at, rows[..., :counted], self._plan.count_columns)
-        rows = rows[..., counted:]
+        of_plan = partial(self._of_plan, rows, starts, ends, hourly, hours)
+        found = of_plan(self._plan)
+        return found if self._best_case is None else replace(found, other=of_plan(self._best_case))
 
-        def column(of: Floats, which: int, scale: Floats | float = 1.0) -> Floats:
-            return np.asarray((of[..., which::3] / scale).reshape(len(of), -1))
+    def _of_plan(
+        self,
+        rows: Floats,
+        starts: Integers,
+        ends: Integers,
+        hourly: Booleans,
+        hours: list[int],
+        plan: Plan,
+    ) -> ScoreTimeline:
+        """By the columns of the metrics of a plan."""
+        units = np.array([metric.unit for metric in plan.metrics], np.float64)
+        columns = slice(len(plan.count_columns), plan.weight_column)
 
-        usual, yesterday = self._usual(starts, ends, hours, units)
+        def column(which: int, scale: Floats | float = 1.0) -> Floats:
+            return np.asarray((rows[..., columns][..., which::3] / scale).reshape(len(rows), -1))
+
+        usual, yesterday = self._usual(starts, ends, hours, units, columns)
         return ScoreTimeline(
-            starts,
-            ends,
-            column(rows, 0),
-            column(rows, 1, units),
-            column(rows, 2, units),
-            hourly,
-            usual,
-            yesterday,
+            starts, ends, column(0), column(1, units), column(2, units), hourly, usual, yesterday
         )
 
     def _usual(
-        self, starts: Integers, ends: Integers, hours: list[int], units: Floats
+        self, starts: Integers, ends: Integers, hours: list[int], units: Floats, columns: slice
     ) -> tuple[Floats | None, Floats | None]:
         """(bins, series) twice: the mean over the weeks that have the hour of the bin's middle; and
         while no week has, that of the day before."""
@@ -217,7 +228,7 @@ class Timelines:
             return None, None
         is_week = known_ms >= WEEK * hour_ms
         rows = np.array([self._hours[start].rows for start in hours])
-        rows = rows[..., len(self._plan.count_columns) :]
+        rows = rows[..., columns]
         scored, sums = rows[..., 0::3], rows[..., 1::3] / units
         means = np.divide(sums, scored, out=np.full(scored.shape, np.nan), where=scored > 0)
         table = np.concatenate([means.reshape(len(hours), -1), np.full((1, means[0].size), np.nan)])

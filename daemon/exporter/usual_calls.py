@@ -3,7 +3,7 @@
 Pure apart from the ends that it remembers: a new process calls nothing by these lanes for a while.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -11,10 +11,21 @@ import numpy as np
 
 from relevanced.metrics import Booleans
 
-from ..changes import HOUR_MS, MINUTE_MS, Called, ChangeSettings, MadeOf, WeekSides, weeks
+from ..changes import (
+    HOUR_MS,
+    MINUTE_MS,
+    Called,
+    ChangeSettings,
+    MadeOf,
+    ScoreNoise,
+    WeeksCompared,
+    WeekSides,
+    weeks,
+)
 from ..plan import Plan
 from ..views import Segment
 from .baselines import BaselineComparison, sides_of
+from .measures import best_case_of
 
 APART_MS: Final = weeks.EVERY_MIN * MINUTE_MS
 KEPT_MS: Final = 2 * HOUR_MS + 2 * APART_MS
@@ -29,15 +40,31 @@ class _End:
 
     end_ms: int
     unit: str
-    hour: WeekSides
+    hours: tuple[WeekSides, ...]
+    """By each reading."""
     called: Called
+    """What all of them call."""
+    alone: Called
+    """What the first one calls."""
+
+
+@dataclass(frozen=True, eq=False)
+class UsualCall:
+    """What a lane calls now: (segments, metrics) each."""
+
+    lane: str
+    called: Booleans
+    alone: Booleans
+    """The same by the first reading alone: of judged scores the lower bound."""
 
 
 class UsualCalls:
     """Looks at the comparisons, look after look."""
 
     def __init__(self, plan: Plan) -> None:
-        self._plan = plan
+        best_case = best_case_of(plan)
+        self._plans = (plan,) if best_case is None else (plan, best_case)
+        """One for each reading of the rows."""
         directions = {"up": 1.0, "down": -1.0, "none": np.nan}
         self._directions = np.array([directions[metric.direction] for metric in plan.metrics])
         self._segments: tuple[Segment, ...] = ()
@@ -50,10 +77,10 @@ class UsualCalls:
         segments: tuple[Segment, ...],
         change_settings: ChangeSettings,
         hour_before: HourBefore = lambda end_ms: None,
-    ) -> tuple[str, Booleans] | None:
-        """(lane, (segments, metrics) whether it calls each); None without a comparison of the last
-        hour with weeks or days. `hour_before` compares the hour until an instant at which this
-        process did not look: it has started since."""
+    ) -> UsualCall | None:
+        """What is called; None without a comparison of the last hour with weeks or days.
+        `hour_before` compares the hour until an instant at which this process did not look: it has
+        started since."""
         by_window = {
             each.window: each for each in comparisons if each.periods and each.unit in LANES
         }
@@ -71,20 +98,32 @@ class UsualCalls:
         at_ends = [now, *(self._at(end_ms - back * APART_MS) for back in range(1, weeks.ENDS))]
         if not self._ends or end_ms - self._ends[-1].end_ms >= APART_MS:
             self._ends.append(now)
-        nothing = np.zeros(now.hour.score.shape, np.bool_)
+        nothing = np.zeros(now.hours[0].score.shape, np.bool_)
         never = Called(nothing, nothing, nothing)
-        sustained = weeks.sustained([never if end is None else end.called for end in at_ends])
-        return LANES[hour.unit], np.asarray(sustained.any, np.bool_)
+        of_all, of_first = (
+            np.asarray(weeks.sustained(of_ends).any, np.bool_)
+            for of_ends in (
+                [never if end is None else end.called for end in at_ends],
+                [never if end is None else end.alone for end in at_ends],
+            )
+        )
+        return UsualCall(LANES[hour.unit], of_all, of_first)
 
-    def _hour(self, end_ms: int, unit: str, hour_before: HourBefore) -> WeekSides | None:
-        """Both sides of an hour that ended before."""
+    def _hour(
+        self, end_ms: int, unit: str, hour_before: HourBefore
+    ) -> tuple[WeekSides, ...] | None:
+        """Both sides of an hour that ended before, by each reading."""
         end = self._at(end_ms)
         if end is not None:
-            return end.hour
+            return end.hours
         found = hour_before(end_ms)
         if found is None or not found.periods or found.unit != unit:
             return None
-        return sides_of(found.recent, [*found.periods.values()], self._plan)
+        return self._sides(found)
+
+    def _sides(self, comparison: BaselineComparison) -> tuple[WeekSides, ...]:
+        periods = [*comparison.periods.values()]
+        return tuple(sides_of(comparison.recent, periods, plan) for plan in self._plans)
 
     def _at(self, end_ms: int) -> _End | None:
         """The newest end that is kept of the five minutes until then."""
@@ -99,20 +138,33 @@ class UsualCalls:
         hour_before: HourBefore,
     ) -> _End:
         hour = by_window[weeks.HOUR]
-        sides = {
-            name: sides_of(each.recent, [*each.periods.values()], self._plan)
-            for name, each in by_window.items()
-        }
+        of_windows = {name: self._sides(each) for name, each in by_window.items()}
         made_of = {name: _made_of(each) for name, each in by_window.items()}
         earlier = [self._hour(end_ms - back * HOUR_MS, hour.unit, hour_before) for back in (1, 2)]
         hours = [each for each in earlier if each is not None]
         if len(hours) == len(earlier):
-            sides[weeks.THREE_HOURS] = weeks.three_hours([sides[weeks.HOUR], *hours])
+            by_reading = zip(of_windows[weeks.HOUR], *hours, strict=True)
+            of_windows[weeks.THREE_HOURS] = tuple(map(weeks.three_hours, by_reading))
             made_of[weeks.THREE_HOURS] = made_of[weeks.HOUR]
+        noise = weeks.noise_of(self._plans[0].metrics, change_settings)
+        first, *others = (
+            self._compared({name: each[at] for name, each in of_windows.items()}, made_of, noise)
+            for at in range(len(self._plans))
+        )
+        with np.errstate(invalid="ignore"):
+            alone = called = weeks.weeks_called(first, change_settings)
+            for other in others:
+                both = {name: weeks.agreed(first[name], other[name]) for name in first}
+                called = weeks.weeks_called(both, change_settings)
+        return _End(end_ms, hour.unit, of_windows[weeks.HOUR], called, alone)
+
+    def _compared(
+        self, sides: Mapping[str, WeekSides], made_of: Mapping[str, MadeOf], noise: ScoreNoise
+    ) -> dict[str, WeeksCompared]:
+        """All windows, by one reading."""
         unknown = np.full(sides[weeks.HOUR].score.shape, np.nan)
         nothing = WeekSides(unknown, unknown, unknown, unknown, unknown)
-        noise = weeks.noise_of(self._plan.metrics, change_settings)
-        compared = {
+        return {
             name: weeks.compare(
                 sides.get(name, nothing),
                 made_of.get(name, made_of[weeks.HOUR]),
@@ -121,9 +173,6 @@ class UsualCalls:
             )
             for name in (weeks.HOUR, weeks.THREE_HOURS, weeks.SIX_HOURS, weeks.DAY)
         }
-        with np.errstate(invalid="ignore"):
-            called = weeks.weeks_called(compared, change_settings)
-        return _End(end_ms, hour.unit, sides[weeks.HOUR], called)
 
 
 def _made_of(comparison: BaselineComparison) -> MadeOf:

@@ -21,6 +21,7 @@ from .api.judged import (
     dated_file,
     judged,
     judged_history,
+    judged_scores,
 )
 from .api.loading import ACKNOWLEDGE_PATH, MARKERS_PATH
 from .api.markers import MarkerRules
@@ -114,6 +115,7 @@ __all__ = (
     "judged",
     "judged_history",
     "JUDGED_PATH",
+    "judged_scores",
     "JudgedScore",
     "LaneDatedFiles",
     "LEAST_SCORED",

@@ -4,7 +4,7 @@ A look has the bins of the daemon: the newest as short as they are recorded, old
 and no older than two weeks. So its cost does not grow with the length of the recording.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 from typing import Final, TypeAlias
@@ -32,9 +32,11 @@ from ..changes import (
     followed,
     kept_together,
     onsets,
+    parted,
     sides,
     superseded,
     threshold,
+    undecided,
     used,
     without_falls,
 )
@@ -46,6 +48,7 @@ from ..exporter import (
     WINDOWS,
     BaselineComparison,
     UsualCalls,
+    best_case_of,
     earlier,
     look_at,
     onsets_of_low,
@@ -55,12 +58,13 @@ from ..exporter import (
 )
 from ..lane import Lane
 from ..panes import HOUR_MS, days_before, pane_start
+from ..plan import Plan
 from ..views import TRAFFIC_COLUMNS, Selection
 from .buckets import BucketsOverTime, JudgedHours
 from .driver import judged_rows
 
-Fallen: TypeAlias = tuple[tuple[Story, ...], tuple[Story, ...]]
-"""(the changes that are open at the end, those that are over)."""
+Fallen: TypeAlias = tuple[tuple[Story, ...], tuple[Story, ...], tuple[Story, ...]]
+"""(the changes that are open at the end, those that are over, what is undecided at the end)."""
 FINE_MS: Final = 6 * HOUR_MS
 """A look has bins as they are recorded for at least so long."""
 CELLS_PER_MS: Final = 2
@@ -89,7 +93,7 @@ def fallen(
     """What fell, with the design effect of the settings, or that of a site of which none has been
     measured. Of judged scores with what grades them, and what did afterwards."""
     if not len(found.starts):
-        return (), ()
+        return (), (), ()
     bins = _Bins(found, change_settings)
     whole = replace(bins.look(bins.fine), graded=graded)
     falls, faults = _followed(bins, whole)
@@ -103,7 +107,12 @@ def fallen(
         names,
     )
     scene = Scene(whole, counts, change_settings)
-    return scene.stories(faults), scene.ended(faults, 0.0)
+    stories = scene.stories(faults)
+    open_now, cannot_tell = parted(stories)
+    if whole.timeline.other is not None and other is None:
+        calls = _calls(replace(whole, timeline=whole.timeline.alone))
+        cannot_tell += undecided(scene, whole.timeline, calls, stories)
+    return open_now, scene.ended(faults, 0.0), cannot_tell
 
 
 def judged_fallen(
@@ -124,9 +133,11 @@ def judged_fallen(
         part = range(max(graded.since_ms, span.start), stop)
         found = BucketsOverTime.of(judged.buckets(lane, part, length_ms), lane, shown, part, plan)
         of_files.append(fallen(found, change_settings.of_judged, graded, other))
+    open_now, over, cannot_tell = zip(*of_files, strict=True) if of_files else ((), (), ())
     return (
-        tuple(story for open_now, _ in of_files for story in open_now),
-        tuple(story for _, over in of_files for story in over),
+        tuple(story for of_file in open_now for story in of_file),
+        tuple(story for of_file in over for story in of_file),
+        tuple(story for of_file in cannot_tell for story in of_file),
     )
 
 
@@ -195,37 +206,49 @@ class _Bins:
         first = np.flatnonzero(np.diff(of_coarse, prepend=of_coarse[:1] - 1))
         self._coarse_starts = of_coarse[first]
         self._coarse = np.add.reduceat(found.rows, first, axis=0)
-        usual = None
+        best_case = best_case_of(found.plan)
+        self._plans = (found.plan,) if best_case is None else (found.plan, best_case)
+        """One for each reading of the rows."""
+        usual: list[Floats | None] = [None] * len(self._plans)
         self._hour_at: Mapping[int, int] = {}
         self._left_out: dict[int, frozenset[int]] = {}
         if _has_hours(bucket_ms):
             self._hour_at = {start: at for at, start in enumerate(self._coarse_starts.tolist())}
-            usual = self._usual()
+            usual = [self._usual(plan) for plan in self._plans]
         hour_of = np.searchsorted(self._coarse_starts, of_coarse)
-        of_fine = None if usual is None else usual[hour_of]
+        of_fine = [None if each is None else each[hour_of] for each in usual]
         self.fine = self._timeline(found.starts, found.rows, bucket_ms, of_fine)
         self._hours = self._timeline(self._coarse_starts, self._coarse, self._coarse_ms, usual)
         self._usual_calls = UsualCalls(found.plan)
 
     def _timeline(
-        self, starts: Integers, rows: Floats, length_ms: int, usual: Floats | None
+        self, starts: Integers, rows: Floats, length_ms: int, usual: Sequence[Floats | None]
     ) -> ScoreTimeline:
-        plan = self._found.plan
+        """`usual`: by each reading."""
+        found, *others = (
+            self._of_plan(plan, starts, rows, length_ms, each)
+            for plan, each in zip(self._plans, usual, strict=True)
+        )
+        return replace(found, other=others[0] if others else None)
+
+    def _of_plan(
+        self, plan: Plan, starts: Integers, rows: Floats, length_ms: int, usual: Floats | None
+    ) -> ScoreTimeline:
         of_metrics = rows[..., len(plan.count_columns) : plan.weight_column]
         units = np.array([metric.unit for metric in plan.metrics], np.float64)
         scored, sums, squares = (
             (of_metrics[..., which::3] / scale).reshape(len(starts), -1)
             for which, scale in ((0, 1.0), (1, units), (2, units))
         )
-        hourly = np.full(len(starts), length_ms > plan.hour_ms)
+        hourly = np.full(len(starts), length_ms > self._found.plan.hour_ms)
         return ScoreTimeline(starts, starts + length_ms, scored, sums, squares, hourly, usual)
 
-    def _usual(self) -> Floats | None:
+    def _usual(self, plan: Plan) -> Floats | None:
         """(hours, series): the mean over the same hour of earlier weeks; None where none is."""
         hours, zone = self._coarse_starts, self._change_settings.time_zone
         if hours[-1] - hours[0] < WEEK * HOUR_MS:
             return None
-        means = self._timeline(hours, self._coarse, HOUR_MS, None).means
+        means = self._of_plan(plan, hours, self._coarse, HOUR_MS, None).means
         nothing = np.full((1, means.shape[1]), np.nan)
         table, found = np.concatenate([means, nothing]), np.full(means.shape, np.nan)
         for at, hour in enumerate(hours.tolist()):
@@ -285,9 +308,9 @@ class _Bins:
                 design_effect=used(self._change_settings.design_effect, None),
             ),
         )
-        if found is None or not found[1].any():
+        if found is None or not found.called.any():
             return None
-        return found[0], np.flatnonzero(found[1].reshape(-1)).astype(np.int64)
+        return found.lane, np.flatnonzero(found.called.reshape(-1)).astype(np.int64)
 
     def _comparisons(self, end_ms: int) -> Iterator[BaselineComparison]:
         hour = pane_start(end_ms, HOUR_MS)

@@ -19,7 +19,14 @@ from ..changes import (
     text,
 )
 from ..events import timestamp_text
-from ..exporter import Condition, Published, Publisher, judged_shares, rows_plan
+from ..exporter import (
+    Condition,
+    Published,
+    Publisher,
+    best_case_of,
+    judged_shares,
+    rows_plan,
+)
 from ..judgements import IndexEntry
 from ..lane import Lane, Pages, latest_ms, row_sets
 from ..panes import HOUR_MS, pane_start
@@ -62,7 +69,8 @@ def as_table(found: BucketsOverTime, rows: Iterable[Row], cut: str = CUT, **more
     counts = {"impressions": lambda row: f"{row['impressions']:,}", **more.pop("counts", {})}
     metrics = [metric.name for metric in found.plan.metrics]
     notes = "\n".join([*note, *more.pop("notes", ())]) or None
-    return tables.as_table(rows, metrics, mean_of, counts=counts, caption=notes, **more)
+    mean = more.pop("mean", mean_of)
+    return tables.as_table(rows, metrics, mean, counts=counts, caption=notes, **more)
 
 
 def mean_of(row: Row) -> str:
@@ -75,10 +83,13 @@ def _is_cut(found: BucketsOverTime) -> bool:
 
 
 def changes_text(
-    found: BucketsOverTime, incidents: Sequence[Incident], judged_until_ms: int | None
+    found: BucketsOverTime,
+    incidents: Sequence[Incident],
+    judged_until_ms: int | None,
+    undecided: Sequence[Story] = (),
 ) -> Iterator[str]:
     """What fell by the buckets that have settled, and by those that are judged for good where any
-    are: a line for each incident, and what else is known of it."""
+    are: a line for each incident, and what else is known of it; and for what nobody can tell."""
     if not len(found.starts):
         yield NOTHING_SETTLED
     else:
@@ -95,6 +106,8 @@ def changes_text(
             yield f"    {detail}"
         if incident.beside is not None:
             yield f"    {_sentence(incident.beside, end_ms)}"
+    for story in undecided:
+        yield _sentence(story, end_ms)
     lacks = lacking(found)
     if lacks is not None and len(found.starts):
         yield lacks
@@ -210,9 +223,15 @@ def judged_scores(of: OfFile) -> Iterator[Row]:
         at = timestamp_text(start)
         for segment, share in zip(found.selection.segments, optional(judged_shares(rows))):
             shares[at, *segment] = share
-    for row in scores(found):
-        share = shares[row["start"], row["grouping"], row["segment"]]
-        yield tables.judged(row, items_share=share, judgements=of.judgements)
+    best_case = best_case_of(found.plan)
+    assert best_case is not None
+    for row, best in zip(scores(found), scores(replace(found, plan=best_case)), strict=True):
+        more = {
+            "best_case": best["mean"],
+            "best_case_stderr": best["stderr"],
+            "items_share": shares[row["start"], row["grouping"], row["segment"]],
+        }
+        yield tables.judged(row, **more, judgements=of.judgements)
 
 
 def all_scores(files: Sequence[OfFile]) -> list[Row]:
@@ -226,7 +245,12 @@ def as_tables(files: Sequence[OfFile]) -> Iterator[Table]:
         assert of.over_time.plan.judged is not None
         note = judged_note(of.over_time.plan.judged.depth)
         counts = {"judged": lambda row: share_text(row["items_share"])}
-        title = title_of(of.judgements)
         yield as_table(
-            of.over_time, judged_scores(of), JUDGED_CUT, counts=counts, notes=(note,), title=title
+            of.over_time,
+            judged_scores(of),
+            JUDGED_CUT,
+            mean=lambda row: tables.judged_mean(row | {"stderr": None}),
+            counts=counts,
+            notes=(note,),
+            title=title_of(of.judgements),
         )

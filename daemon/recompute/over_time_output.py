@@ -14,7 +14,7 @@ from ..views import Selection
 from . import over_time, tables
 from .buckets import BucketsOverTime, selection_of
 from .driver import judged_rows
-from .falls import fallen, judged_fallen
+from .falls import Fallen, fallen, judged_fallen
 from .over_time import OfFile
 from .replayed import Replayed
 from .report import JUDGED_FIELDS, NOTHING_JUDGED
@@ -80,11 +80,14 @@ def print_over_time(replayed: Replayed, config: Config, asked: Asked, output: st
     found, judged = BucketsOverTime.of(replayed.buckets, lane, shown, span, lane.plan), None
     if replayed.judged is not None:
         judged = over_time.judged_over_time(replayed.judged, lane, found, span)
-    stories = fallen(found.settled, config.resolved_changes) if asked.needs_changes else ((), ())
+    nothing: Fallen = ((), (), ())
+    stories = fallen(found.settled, config.resolved_changes) if asked.needs_changes else nothing
     if asked.changes:
-        both = (*stories[0], *stories[1])
-        found_incidents = incidents(both, by_judgements, lane.plan.timing.attribution_ms)
-        for line in over_time.changes_text(found.settled, found_incidents, judged_ms):
+        both, judged_both = ((*each[0], *each[1]) for each in (stories, by_judgements))
+        found_incidents = incidents(both, judged_both, lane.plan.timing.attribution_ms)
+        for line in over_time.changes_text(
+            found.settled, found_incidents, judged_ms, by_judgements[2]
+        ):
             print(line)
     elif asked.every_ms is not None:
         _print(found, judged, output)
@@ -93,16 +96,13 @@ def print_over_time(replayed: Replayed, config: Config, asked: Asked, output: st
     return _draw(found, judged or (), (*stories[0], *stories[1]), asked.plot)
 
 
-def _judged_fallen(
-    replayed: Replayed, shown: Selection, config: Config, asked: Asked
-) -> tuple[Story, ...]:
+def _judged_fallen(replayed: Replayed, shown: Selection, config: Config, asked: Asked) -> Fallen:
     """The falls of judged scores, where it is asked which fell. Before the lane is finished."""
     if replayed.judged is None or replayed.buckets is None or not asked.changes:
-        return ()
+        return (), (), ()
     span, length_ms = range(asked.from_ms, asked.to_ms), replayed.buckets.length_ms
     change_settings = config.resolved_changes
-    found = judged_fallen(replayed.judged, replayed.lane, shown, span, length_ms, change_settings)
-    return (*found[0], *found[1])
+    return judged_fallen(replayed.judged, replayed.lane, shown, span, length_ms, change_settings)
 
 
 def _print(found: BucketsOverTime, judged: Sequence[OfFile] | None, output: str) -> None:

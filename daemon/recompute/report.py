@@ -24,16 +24,14 @@ from ..experiments import (
     weights_within,
 )
 from ..exporter import (
-    IMPRESSIONS,
     MeasureScores,
     Reading,
     Scorer,
     clicks_measure,
     judged_measure,
-    judged_shares,
     rows_plan,
 )
-from ..http import DatedFile, JudgedScore, dated_file, judged
+from ..http import DatedFile, JudgedScore, dated_file, judged, judged_scores
 from ..judgements import IndexEntry
 from ..lane import Lane, PagedRows, row_width
 from ..plan import BY_JUDGEMENTS, Plan
@@ -45,17 +43,20 @@ from ..views import (
     Report,
     Score,
     Selection,
-    estimates,
-    optional,
     snapshot,
 )
 from . import tables
 from .buckets import JudgedHours, selection_of, view_of
 from .files import Refused, refused_line
-from .tables import Row
 
 NOTHING_JUDGED = "By judgements: no file judges a query of these searches at their time."
-JUDGED_FIELDS: Final = ("judged_metric", "items_share", "judgements")
+JUDGED_FIELDS: Final = (
+    "judged_metric",
+    "best_case",
+    "best_case_stderr",
+    "items_share",
+    "judgements",
+)
 """The fields that only judged scores have; these have no `metric`."""
 
 
@@ -107,24 +108,9 @@ def _everything(
     assert plan.judged is not None
     for entry, sums in by_file.items():
         rows = shown.fold_pages(sums.pages, view.names, row_width(plan.judged))
-        shares, impressions = optional(judged_shares(rows)), rows[:, IMPRESSIONS].tolist()
-        for index, metric in enumerate(plan.metrics):
-            means, errors = (optional(values) for values in estimates(rows, plan, index))
-            scored = rows[:, plan.metric_column(index)].tolist()
-            for row, (grouping, segment) in enumerate(shown.segments):
-                yield JudgedScore(
-                    judged_metric=metric.name,
-                    grouping=grouping,
-                    segment=segment,
-                    window=EVERYTHING,
-                    mean=means[row],
-                    stderr=errors[row],
-                    scored=int(scored[row]),
-                    impressions=int(impressions[row]),
-                    items_share=shares[row],
-                    since=timestamp_text(entry.start_ms),
-                    judgements=entry.name,
-                )
+        labels = EVERYTHING, timestamp_text(entry.start_ms), entry.name
+        segments = enumerate(shown.segments)
+        yield from judged_scores(rows, plan, range(len(plan.metrics)), segments, labels)
 
 
 def as_csv(scores: Sequence[Score], report: ReplayJudged) -> str:
@@ -150,7 +136,7 @@ def _table(name: str, scores: list[JudgedScore], depth: int) -> Table:
     return tables.as_table(
         map(msgspec.structs.asdict, scores),
         dict.fromkeys(score.judged_metric for score in scores),
-        _mean,
+        tables.judged_mean,
         names=("grouping", "segment"),
         counts={
             "impressions": lambda row: f"{row['impressions']:,}",
@@ -167,19 +153,14 @@ def title_of(name: str) -> Text:
 
 
 def judged_note(depth: int) -> str:
-    """What its column `judged` is."""
-    return f"judged: share of the first {depth} places whose item is judged."
+    """What its column `judged` is, and a second number beside a score."""
+    share = f"judged: share of the first {depth} places whose item is judged"
+    return f"{share}; …: the score if the other items were as good as judged ones."
 
 
 def share_text(share: float | None) -> str:
     """How much of the first places is judged."""
     return "–" if share is None else f"{share:.1%}"
-
-
-def _mean(row: Row) -> str:
-    if row["mean"] is None:
-        return "undefined"
-    return f"{row['mean']:.4f}" + ("" if row["stderr"] is None else f" ±{row['stderr']:.4f}")
 
 
 WAITING: Final = "waiting"

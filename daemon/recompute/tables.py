@@ -60,6 +60,15 @@ def judged(row: Row, **more: object) -> Row:
     return {"judged_metric" if name == "metric" else name: row[name] for name in row} | more
 
 
+def judged_mean(row: Row) -> str:
+    """The mean of a judged row for people, with its best case where that is another."""
+    if row["mean"] is None:
+        return "undefined"
+    error = "" if row["stderr"] is None else f" ±{row['stderr']:.4f}"
+    best_case = "" if row["best_case"] == row["mean"] else f" … {row['best_case']:.4f}"
+    return f"{row['mean']:.4f}{error}{best_case}"
+
+
 def as_csv(header: Iterable[str], rows: Iterable[Row]) -> str:
     """A header, and a line for each row; what is None or absent is an empty field."""
     names = tuple(dict.fromkeys(header))

@@ -23,7 +23,7 @@ from relevanced.daemon.storage import (
     timeline_head,
 )
 from relevanced.daemon.views import Mirror
-from tests.judged_lanes import NOON, PLAN, entry, row
+from tests.judged_lanes import NOON, PLAN, JudgedHour, entry, row
 from tests.lane_views import pages_of
 from tests.services.fixtures import AnyRedis
 from tests.services.redis_lanes import LANE, START, commit_of, store_at
@@ -43,7 +43,7 @@ def redis(any_redis: AnyRedis) -> AnyRedis:
 
 
 def page(score: float, impressions: int = 600) -> bytes:
-    return pack_page(pages_of(np.array([row(impressions, score)], np.int64))[0])
+    return pack_page(pages_of(np.array([row(impressions, JudgedHour(score=score))], np.int64))[0])
 
 
 def head_fields(columns: tuple[str, ...], since_ms: int = 0) -> dict[str, bytes]:

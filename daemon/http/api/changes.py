@@ -7,7 +7,7 @@ import msgspec
 from .history import Stretch
 from .markers import Acknowledged, MarkerAnswer
 
-State: TypeAlias = Literal["open", "planned", "recovered", "standing", "superseded"]
+State: TypeAlias = Literal["open", "planned", "recovered", "standing", "superseded", "undecided"]
 Tone: TypeAlias = Literal["worse", "good", ""]
 Lane: TypeAlias = Literal["hour", "day", "weeks"]
 Size: TypeAlias = Literal["slightly", "clearly", "much"]
@@ -173,6 +173,10 @@ class GradedBy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Share of the first places of the lists whose item was judged before the change."""
     items_share: float | None
     """The same since its onset."""
+    best_case_before: float | None
+    """The level before, if the items without a judgement were as good as the judged ones."""
+    best_case: float | None
+    """The same since the onset."""
     superseded_by: str | None
     """The file that came into force before the score had recovered, `mixed` where lanes then grade
     by different ones; null where none has. Nothing that follows can be compared with it."""
@@ -190,7 +194,8 @@ class OpenChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     id: str
     state: State
     """`planned`: as a marker says; `standing`: low for more than a week; `superseded`: a judged
-    change that had not recovered when other judgements came into force."""
+    change that had not recovered when other judgements came into force; `undecided`: no change, as
+    the best case of the items without a judgement is not low."""
     metric: str
     grouping: str
     segment: str

@@ -33,6 +33,7 @@ Verdict: TypeAlias = Literal[
     "worse",
     "diluted",
     "recovered",
+    "cannot_tell",
     "moved",
     "level",
     "unripe",

@@ -6,10 +6,12 @@ name: hence `judged_metric`. The arithmetic is that of the alert rules.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
+
+from relevanced.metrics import Floats
 
 from ...changes import settings
 from ...events import timestamp_text
@@ -18,11 +20,14 @@ from ...exporter import (
     BaselineComparison,
     MeasureScores,
     Reading,
+    best_case_of,
     judged_shares,
 )
 from ...judgements import NOTHING_READ, IndexEntry
+from ...lane import Rows
+from ...plan import Plan
 from ...views import LaneFiles, Segment, WindowRows, classes_by_attribute, estimates, optional
-from .compared import ComparedRow, EarlierHours, Estimate, Verdict, wanted_metrics
+from .compared import CALLS, EarlierHours, Estimate, Verdict, wanted_metrics
 from .history import Pane, kept_starts, metric_index, panes_of, window_index
 from .parameters import Query, requested
 from .voice import Voice
@@ -40,7 +45,23 @@ _UNITS: Final[Mapping[str, Unit]] = {
 
 
 NOTHING: Final = Estimate(None, None, 0, 0)
-NOTHING_BEFORE: Final = ComparedRow(NOTHING, NOTHING, None, None, "no_traffic")
+
+
+class JudgedRow(NamedTuple):
+    """One metric of one segment, now and before: fields of `JudgedChange`."""
+
+    now: Estimate
+    before: Estimate
+    difference: float | None
+    noise: float | None
+    verdict: Verdict
+    best_case_now: float | None = None
+    best_case_before: float | None = None
+    items_share_now: float | None = None
+    items_share_before: float | None = None
+
+
+NOTHING_BEFORE: Final = JudgedRow(NOTHING, NOTHING, None, None, "no_traffic")
 
 
 class JudgedChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -59,7 +80,16 @@ class JudgedChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     noise: float | None
     """Standard error of the difference, drift included."""
     verdict: Verdict
-    """As that of /api/v1/changes."""
+    """As that of /api/v1/changes; `cannot_tell` where the score and its best case do not say the
+    same."""
+    best_case_now: float | None
+    """The mean now if items without a judgement were as good as judged ones."""
+    best_case_before: float | None
+    """The same of the mean before."""
+    items_share_now: float | None
+    """Share of the first places of the lists whose item is judged."""
+    items_share_before: float | None
+    """The same before."""
     unit: Unit | None
     """What `before` is the mean of; null where it is the level before an open change."""
     periods: int
@@ -100,25 +130,49 @@ def judged_changes(reading: Reading, found: MeasureScores, wanted: Query) -> Ite
 
 def _against_usual(
     reading: Reading, found: MeasureScores, comparison: BaselineComparison
-) -> Callable[[int], Sequence[ComparedRow]] | None:
+) -> Callable[[int], Sequence[JudgedRow]] | None:
     """The rows of a metric by its index; None where no earlier hours are known."""
     if not comparison.periods:
         return None
     periods = [*comparison.periods.values()]
-    earlier = EarlierHours(
-        comparison.recent,
-        periods,
-        found.plan,
-        reading.change_settings.of_judged,
-        of_days=comparison.unit != "week",
-    )
+    best_case = best_case_of(found.plan)
+    assert best_case is not None
     usual = np.mean(periods, axis=0)
+    by_score, by_best_case = (
+        EarlierHours(
+            comparison.recent,
+            periods,
+            plan,
+            reading.change_settings.of_judged,
+            of_days=comparison.unit != "week",
+        )
+        for plan in (found.plan, best_case)
+    )
+    shares = [optional(judged_shares(rows)) for rows in (comparison.recent, usual)]
 
-    def of_metric(at: int) -> Sequence[ComparedRow]:
+    def of_metric(at: int) -> Sequence[JudgedRow]:
         direction = found.plan.metrics[at].direction
-        return earlier.of_metric(at, usual).compared(BEYOND, direction)
+        both = (
+            earlier.of_metric(at, usual).compared(BEYOND, direction)
+            for earlier in (by_score, by_best_case)
+        )
+        return [
+            JudgedRow(
+                **row._replace(verdict=_agreed(row.verdict, best.verdict))._asdict(),
+                best_case_now=best.now.mean,
+                best_case_before=best.before.mean,
+                items_share_now=share_now,
+                items_share_before=share_before,
+            )
+            for row, best, share_now, share_before in zip(*both, *shares, strict=True)
+        ]
 
     return of_metric
+
+
+def _agreed(verdict: Verdict, best_case: Verdict) -> Verdict:
+    called = {verdict, best_case}.intersection(CALLS)
+    return "cannot_tell" if called and verdict != best_case else verdict
 
 
 class DatedFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -209,6 +263,10 @@ class JudgedScore(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     window: str
     mean: float | None
     stderr: float | None
+    """null below two scored impressions."""
+    best_case: float | None
+    """The mean if items without a judgement were as good as judged ones."""
+    best_case_stderr: float | None
     """null below two scored impressions."""
     scored: int
     impressions: int
@@ -333,21 +391,43 @@ def _of_window(found: MeasureScores, window: WindowRows, wanted: Query) -> Itera
     assert found.grading is not None
     first_ms = found.first_of_window(window)
     since = timestamp_text(first_ms) if first_ms > window.first_ms else None
-    shares = optional(judged_shares(window.rows))
-    for index in wanted_metrics(found.plan, wanted.get("judged_metric", ())):
-        means, errors = (optional(values) for values in estimates(window.rows, found.plan, index))
-        scored = window.rows[:, found.plan.metric_column(index)].tolist()
-        for row, (grouping, segment) in requested(found.segments, wanted):
+    metrics = wanted_metrics(found.plan, wanted.get("judged_metric", ()))
+    shown = requested(found.segments, wanted)
+    yield from judged_scores(
+        window.rows, found.plan, metrics, shown, (window.window, since, found.grading.name)
+    )
+
+
+def judged_scores(
+    rows: Rows | Floats,
+    plan: Plan,
+    metrics: Iterable[int],
+    shown: Iterable[tuple[int, Segment]],
+    labels: tuple[str, str | None, str],
+) -> Iterator[JudgedScore]:
+    """The scores of judged rows, (segments, columns), by the indices of metrics and of segments.
+    `labels`: the window, since when, and what graded them."""
+    window, since, judgements = labels
+    best_case, segments = best_case_of(plan), [*shown]
+    assert best_case is not None
+    shares = optional(judged_shares(rows))
+    for index in metrics:
+        columns = (*estimates(rows, plan, index), *estimates(rows, best_case, index))
+        means, errors, best_means, best_errors = map(optional, columns)
+        scored = rows[:, plan.metric_column(index)].tolist()
+        for row, (grouping, segment) in segments:
             yield JudgedScore(
-                judged_metric=found.plan.metrics[index].name,
+                judged_metric=plan.metrics[index].name,
                 grouping=grouping,
                 segment=segment,
-                window=window.window,
+                window=window,
                 mean=means[row],
                 stderr=errors[row],
-                scored=scored[row],
-                impressions=int(window.rows[row, IMPRESSIONS]),
+                best_case=best_means[row],
+                best_case_stderr=best_errors[row],
+                scored=int(scored[row]),
+                impressions=int(rows[row, IMPRESSIONS]),
                 items_share=shares[row],
                 since=since,
-                judgements=found.grading.name,
+                judgements=judgements,
             )

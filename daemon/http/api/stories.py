@@ -104,7 +104,8 @@ def _headline(reading: Reading, now_ms: float | None) -> Headline:
         return Headline("", watching, "", None, quiet)
     standing = [sentences.headline(incident.story, as_of_ms) for incident in found.standing]
     ended = [_sentence(incident.story, as_of_ms, markers) for incident in found.closed[:1]]
-    detail = " ".join((*ended, *standing))
+    cannot_tell = [entry.text for entry in undecided(reading)]
+    detail = " ".join((*ended, *standing, *cannot_tell))
     last = judged.gaps[-1] if judged.gaps else None
     is_unknown = last is not None and last.end_ms + EDGE_MS >= judged.end_ms
     until_ms = last.begin_ms if last is not None and is_unknown else judged.end_ms
@@ -112,7 +113,7 @@ def _headline(reading: Reading, now_ms: float | None) -> Headline:
     if found.closed and is_recent(found.closed[0].story, as_of_ms):
         parts = _parts(found.closed[0].story, reading, as_of_ms)
     if ended and parts.state == "repaired":
-        return Headline("good", ended[0], " ".join(standing), None, parts)
+        return Headline("good", ended[0], " ".join((*standing, *cannot_tell)), None, parts)
     said = sentences.good(falls, metric, until_ms, as_of_ms)
     return Headline("good", said, detail, None, parts)
 
@@ -168,6 +169,15 @@ def open_changes(
     return of_open, of_closed, of_standing
 
 
+def undecided(reading: Reading) -> tuple[OpenChange, ...]:
+    """What nobody can tell of judged scores, as entries."""
+    stories = () if reading.judged is None else reading.judged.changes.undecided
+    as_of_ms = reading.snapshot.as_of_ms or 0
+    return tuple(
+        _change(story, story.identity, None, as_of_ms, reading.markers, None) for story in stories
+    )
+
+
 def noticeable(reading: Reading) -> tuple[Noticeable, ...]:
     """For each metric of the whole the smallest fall that would have been noticed."""
     judged, found = reading.clicks.changes, []
@@ -196,6 +206,8 @@ def _state(story: Story, markers: Marks, as_of_ms: int) -> State:
         return "recovered"
     if fall.superseded is not None:
         return "superseded"
+    if story.is_undecided:
+        return "undecided"
     if fall.is_standing(as_of_ms):
         return "standing"
     return "open" if plan_of(story, markers, as_of_ms) is None else "planned"
@@ -205,6 +217,8 @@ def _sentence(story: Story, as_of_ms: int, markers: Marks) -> str:
     """The sentence of a change, with what was planned or what is named beside it."""
     if story.fall.ended_ms is not None:
         return sentences.recovery(story, as_of_ms)
+    if story.is_undecided:
+        return sentences.headline(story, as_of_ms)
     plan = plan_of(story, markers, as_of_ms)
     if plan is not None and not story.fall.is_standing(as_of_ms):
         return sentences.planned(story, as_of_ms, plan)
@@ -278,12 +292,15 @@ def _graded(story: Story) -> GradedBy | None:
     graded, other = story.fall.graded, story.fall.superseded
     if graded is None:
         return None
-    before, now = story.judged_shares or (None, None)
+    before, now = story.own.judged_shares
+    best_before, best_now = story.own.best_case
     return GradedBy(
         judgements=graded.judgements,
         since=timestamp_text(graded.since_ms),
         items_share_before=before,
         items_share=now,
+        best_case_before=best_before,
+        best_case=best_now,
         superseded_by=None if other is None else other.judgements,
         superseded_at=None if other is None else timestamp_text(other.since_ms),
         doubts=sentences.doubts(story),
@@ -352,6 +369,9 @@ class Changes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Those that recovered within the last day, or ended with their judgements."""
     standing: tuple[OpenChange, ...]
     """Open ones that have lasted for more than a week."""
+    undecided: tuple[OpenChange, ...]
+    """No changes: what a judged score lost if items without a judgement are irrelevant, and did not
+    lose if they are as good as judged ones."""
 
 
 def changes(
@@ -395,4 +415,5 @@ def changes(
         open=open_now,
         closed=closed,
         standing=standing,
+        undecided=undecided(reading),
     )

@@ -78,7 +78,7 @@ class Voice:
 
 def _since_onset(story: Story, moved: Moved, verdict: Verdict) -> Mapping[str, Any]:
     before, now = moved.before.mean, moved.now.mean
-    return {
+    said = {
         "now": _estimate(moved.now, moved.impressions[1]),
         "before": _estimate(moved.before, moved.impressions[0]),
         "difference": None if before is None or now is None else now - before,
@@ -86,6 +86,10 @@ def _since_onset(story: Story, moved: Moved, verdict: Verdict) -> Mapping[str, A
         "verdict": verdict,
         "since": timestamp_text(round(story.fall.onset.likely)),
     }
+    if story.fall.graded is not None:
+        for name, both in (("best_case", moved.best_case), ("items_share", moved.judged_shares)):
+            said |= {f"{name}_before": both[0], f"{name}_now": both[1]}
+    return said
 
 
 def _estimate(measured: MeasuredChange, impressions: int) -> Estimate:

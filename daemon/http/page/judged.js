@@ -2,7 +2,7 @@
 
 import { element, keyed, setText, visible } from "./dom.js";
 import { estimate, interval, reachOf } from "./tables.js";
-import { call, clock, count, percent, relative, signed } from "./words.js";
+import { call, clock, count, percent, relative, score, signed } from "./words.js";
 
 export const BEYOND = 4; // as the alert rules
 const LITTLE = 0.6; // a smaller judged share is said beside the numbers
@@ -39,7 +39,7 @@ export function note(judged, rows, health) {
   const items = rows[0]?.score.items_share ?? null;
   if (items !== null) {
     const words = ` Judged are ${share(items)} of the first ${judged.depth} places of the ${count(rows[0].score.impressions)} searches whose query is judged.`;
-    const why = judged.unjudged === "zero" ? " All other items count as irrelevant, so these scores are lower bounds." : " All other items are left out, so little is known of these lists.";
+    const why = judged.unjudged === "zero" ? " All other items count as irrelevant, so these scores are lower bounds; … says what they would be with items as good as judged ones." : " All other items are left out, so little is known of these lists.";
     said.push(items < LITTLE ? element("b", {}, words + why) : words);
   }
   if (judged.refused.length) said.push(element("b", {}, ` Some lanes refused ${judged.refused.map((one) => file(one.name)).join(", ")}, which came too late for them.`));
@@ -71,11 +71,19 @@ function make(row) {
     ...["number", "number before", "bars", "number", "call", "number"].map((kind) => element("td", { class: kind })));
 }
 
+// Behind a score, what it would be if what nobody has judged were as good as judged items.
+function bound(cell, one, best) {
+  if (one.mean === null || !Number.isFinite(best) || one.mean.toFixed(4) === best.toFixed(4)) return;
+  cell.append(element("span", { class: "error", title: "if items without a judgement were as good as judged ones" }, ` … ${score(best)}`));
+}
+
 function fill(line, row, reach, beyond, selected) {
   const [now, before, bars, changed, verdict, items] = [...line.children].slice(1);
   const { change } = row;
   estimate(now, change?.now ?? row.score);
+  bound(now, change?.now ?? row.score, change ? change.best_case_now : row.score.best_case);
   if (change) estimate(before, change.before);
+  if (change) bound(before, change.before, change.best_case_before);
   else setText(before, "not known yet");
   before.classList.toggle("quiet", !change);
   const part = change && relative(change);

@@ -191,10 +191,10 @@ function showNothing(health) {
 // The folds that have nothing to show.
 function hiddenFolds(health, found) {
   if (!found) return ["todo", "changes", "every", "searches", "judgements", "compared", "basis"];
-  const { open, standing, closed } = found.settled;
+  const { open, standing, undecided = [], closed } = found.settled;
   const hidden = [];
   if (!headlineChange(found.settled)) hidden.push("todo");
-  if (![...open, ...standing, ...closed].length) hidden.push("changes");
+  if (![...open, ...standing, ...undecided, ...closed].length) hidden.push("changes");
   if (!health.judged_metrics?.length) hidden.push("judgements");
   return hidden;
 }

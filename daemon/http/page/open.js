@@ -45,7 +45,7 @@ function facts(change, now) {
 
 // What else is said of a change, a line each.
 function lines(change, now) {
-  if (["recovered", "superseded"].includes(change.state)) return [];
+  if (["recovered", "superseded", "undecided"].includes(change.state)) return [];
   const found = [facts(change, now), acknowledgedText(change, now)].filter(Boolean);
   if (change.graded) found.push(`Graded by ${change.graded.judgements}. No clicks are in it. ${change.graded.doubts}`.trim());
   if (change.beside?.graded?.doubts) found.push(change.beside.graded.doubts);
@@ -81,6 +81,7 @@ function superseded({ graded }, now) {
 
 // `RR@10 of country DE fell from 0.55 to 0.19 at 16:34, not recovered.`
 function sentence(change, now) {
+  if (change.state === "undecided") return change.text;
   const { metric, grouping, onset, state, judged, level_before: { mean: before }, level_now: { mean: after } } = change;
   const what = `${judged ? "Judged " : ""}${metric} ${isEverywhere(change) ? "everywhere" : `of ${visible(grouping)} ${names(change)}`}`;
   const [was, is] = pair(before, after);
@@ -103,8 +104,8 @@ function make(change) {
   return element("li", {}, element("span", { class: "state" }, change.state), ...links, element("div", {}));
 }
 
-export function showOpen(section, { open, standing, closed, as_of: now }) {
-  const shown = [...open, ...standing, ...closed];
+export function showOpen(section, { open, standing, undecided = [], closed, as_of: now }) {
+  const shown = [...open, ...standing, ...undecided, ...closed];
   section.hidden = !shown.length;
   const key = (one) => [one.id, one.state, one.metric, one.beside?.metric].join(" ");
   keyed(section.querySelector("ul"), shown, key, make, (item, change) => {

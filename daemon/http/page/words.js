@@ -2,7 +2,7 @@
 
 const WORDS = {
   better: "▲ better", worse: "▼ worse", moved: "◆ moved", level: "steady", diluted: "shares traffic", recovered: "was worse",
-  unripe: "too early", too_few: "too few", undefined: "undefined", no_traffic: "no traffic",
+  unripe: "too early", too_few: "too few", undefined: "undefined", cannot_tell: "cannot tell", no_traffic: "no traffic",
 };
 
 export const LATE_SECONDS = 60;

@@ -121,6 +121,7 @@ def side(searches: Searches, clicks: Booleans, periods: int = 1) -> Side:
         list_length=float(searches.lengths.mean()),
         list_length_stderr=error(searches.lengths),
         judged=((float(gains.mean()), error(gains)),),
+        judged_best_case=((float(gains.mean()), error(gains)),),
         judged_impressions=JUDGED_SHARE * count / periods,
     )
 

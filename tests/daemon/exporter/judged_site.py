@@ -1,6 +1,6 @@
 """A simulated site whose lists are judged, as lanes, for tests of which judged scores fell."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final, TypeAlias
 
@@ -46,29 +46,38 @@ class JudgedSite:
         countries: tuple[str, ...] = ("DE", "US"),
         *,
         per_hour: int = 3000,
-        judged: float = 0.9,
+        judged: float | Callable[[int], float] = 0.9,
+        best_case: Level | None = None,
         seed: int = 20261123,
     ) -> None:
-        self.rng, self.judged = np.random.default_rng(seed), judged
+        """`judged`: the share of the places, which may depend on the time; `best_case`: None for
+        what is as the score."""
+        self.rng = np.random.default_rng(seed)
         self.names = (WHOLE, *(("country", country) for country in countries))
         self.starts = range(pane_start(begin_ms, PART_MS), end_ms, PART_MS)
-        levels = np.array([[level(at, country) for country in countries] for at in self.starts])
         """The first instant of each part."""
-        self.parts = self._rows(levels, per_hour * PART_MS / HOUR_MS)
+        levels = [
+            np.array([[of(at, country) for country in countries] for at in self.starts])
+            for of in (level, best_case or level)
+        ]
+        shares = [judged(at) if callable(judged) else judged for at in self.starts]
+        self.parts = self._rows(levels, np.array(shares), per_hour * PART_MS / HOUR_MS)
         """(parts, segments, columns)."""
         self._packed: dict[tuple[int, int], dict[int, bytes]] = {}
         self._pages: dict[tuple[int, int, int], Pages] = {}
 
-    def _rows(self, levels: Floats, per_part: float) -> Rows:
+    def _rows(self, readings: Sequence[Floats], shares: Floats, per_part: float) -> Rows:
         """(parts, segments, columns), the whole first."""
-        parts, countries = levels.shape
-        lists = self.rng.poisson(per_part, levels.shape)
+        parts, countries = readings[0].shape
+        lists = self.rng.poisson(per_part, readings[0].shape)
         drift = 1 + 0.006 * drifts(np.full(parts, PART_MS / HOUR_MS), countries, self.rng)
         rows = np.zeros((parts, countries + 1, ROWS.row_width), np.int64)
         own = rows[:, 1:]
         own[..., 0], own[..., 1] = lists, 10 * lists
-        own[..., 2] = np.rint(10 * lists * self.judged)
-        for column in range(3, ROWS.row_width, 3):
+        own[..., 2] = np.rint(10 * lists * shares[:, None])
+        columns = range(3, ROWS.row_width, 3)
+        of_each = [levels for levels in readings for _ in ROWS.metrics]
+        for column, levels in zip(columns, of_each, strict=True):
             noise = SPREAD * np.sqrt(DESIGN_EFFECT * lists)
             sums = lists * levels * drift + noise * self.rng.standard_normal(levels.shape)
             mean = sums / np.maximum(lists, 1)

@@ -351,7 +351,7 @@ def open_change() -> ToldChange:
     """A change of one country, which explains that of the whole."""
     series, onset = ("country", "DE", "P@1"), FallOnset(NOW_MS, NOW_MS - 1.0, NOW_MS + 1.0, True)
     sides = (MeasuredChange(mean, 0.01, 100) for mean in (0.5, 0.3))
-    moved = Moved(series, *sides, 0.02, (100, 100))
+    moved = Moved(series, *sides, 0.02, (100, 100), (0.8, 0.7), (1.0, 0.9))
     fall = Fall(series, NOW_MS, onset, ("hour",), NOW_MS, NOW_MS)
     carried = Explanation("country", ("DE",), 0.9, -0.2, 0.0, -0.2, 0.5)
     story = Story(fall, ("DE",), moved, False, -10.0, ("hour",), NOW_MS, carried)

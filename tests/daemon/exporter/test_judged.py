@@ -155,8 +155,9 @@ def test_bins_are_of_what_the_file_in_force_graded() -> None:
     scorer.of([view], read.snapshot, read.selection)
     bins = scorer.bins()
     assert bins is not None and int(bins.timeline.starts[0]) == new.start_ms
-    scores, impressions = bins.over("all", ["all"], NOON - 3 * HOUR_MS, NOON)
+    scores, best_case, impressions = bins.over("all", ["all"], NOON - 3 * HOUR_MS, NOON)
     assert [mean for mean, _ in scores] == pytest.approx([0.5, 0.5])
+    assert best_case == scores
     assert impressions == pytest.approx(3 * 3600)
     assert bins.over("all", ["all"], NOON - 9 * HOUR_MS, new.start_ms)[0] == ()
     assert bins.over("country", ["nowhere"], NOON - HOUR_MS, NOON)[0] == ()

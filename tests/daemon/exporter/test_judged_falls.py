@@ -2,6 +2,7 @@
 judgements are in force, and over with them."""
 
 import json
+import re
 from dataclasses import replace
 from typing import Final
 
@@ -11,7 +12,14 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from relevanced.daemon.changes import DEFAULTS, Graded, Marker, MarkerReach, recovery
-from relevanced.daemon.exporter import Detection, Publisher, packed, restored, rows_plan
+from relevanced.daemon.exporter import (
+    Detection,
+    Publisher,
+    open_change_samples,
+    packed,
+    restored,
+    rows_plan,
+)
 from relevanced.daemon.http import ROUTES, Changes, OpenChange, changes, openapi
 from relevanced.daemon.panes import HOUR_MS
 from relevanced.daemon.recompute.buckets import BucketsOverTime
@@ -122,9 +130,9 @@ def test_a_replay_ends_a_fall_with_its_judgements_too() -> None:
     plan = replace(rows_plan(PLAN), hour_ms=PART_MS)
     found = BucketsOverTime(plan, shown, np.array(short.starts), rows.astype(float), NOON)
     graded, other = Graded("a.csv", 0), Graded("b.csv", NOON)
-    (story,), closed = fallen(found, DEFAULTS, graded)
+    (story,), closed, _ = fallen(found, DEFAULTS, graded)
     assert story.segments == ("DE",) and not closed
-    open_now, (ended,) = fallen(found, DEFAULTS, graded, other)
+    open_now, (ended,), _ = fallen(found, DEFAULTS, graded, other)
     assert not open_now and ended.identity == story.identity
     assert "; ended at 12:00: other judgements (b.csv) are in" in recovery(ended, NOON)
 
@@ -154,7 +162,9 @@ def test_a_planned_fall_of_clicks_does_not_hide_an_unplanned_one_by_judgements(
     assert found.judged is not None
     (judged,) = found.judged.changes.open
     fall = replace(judged.fall, series=("country", "DE", "RR@10"), graded=None)
-    clicked = replace(judged, fall=fall, also=(), judged_shares=None)
+    clicked = replace(
+        judged, fall=fall, also=(), own=replace(judged.own, judged_shares=(None,) * 2)
+    )
     marker = Marker("m", BROKEN - 5 * MINUTE_MS, "planned", "more adverts", scope=scope)
     by_clicks = replace(found.clicks, changes=Detection(open=(clicked,), end_ms=NOON))
     both = replace(found, scores=(by_clicks, found.judged), markers=(marker,))
@@ -235,3 +245,76 @@ def test_undisturbed_scores_fall_as_rarely_as_those_of_clicks() -> None:
         looked = reading(quiet, until_ms, publisher, files).judged
         assert looked is not None and len(looked.changes.segments) == 1 + len(countries)
     assert publisher.told.falls == (), f"seed {SEED}"
+
+
+def better_ranker() -> JudgedSite:
+    """Since `BROKEN` good new items are shown that nobody has judged."""
+    return JudgedSite(
+        lambda at_ms, _: 0.82 if at_ms >= BROKEN else 0.9,
+        NOON - 20 * HOUR_MS,
+        NOON + HOUR_MS,
+        judged=lambda at_ms: 0.915 if at_ms >= BROKEN else 1.0,
+        best_case=lambda at_ms, _: 0.91 if at_ms >= BROKEN else 0.9,
+    )
+
+
+def test_nobody_can_tell_of_good_new_items_and_nothing_is_red() -> None:
+    found = reading(better_ranker(), NOON, Publisher(PLAN))
+    answer = changes(found, "1h", "settled", {})
+    assert not answer.open and found.judged is not None and not found.judged.changes.told
+    assert answer.headline.tone != "worse" and not found.judged.changes.open
+    (entry_of,) = answer.undecided
+    assert entry_of.state == "undecided" and entry_of.text.startswith(
+        "Judged nDCG(ideal=pool)@10 everywhere: cannot tell whether it fell at 11:20: 8.5 % of the "
+        "places are not judged, 0 % before. With these items as irrelevant it is 0.82 after 0.90, "
+        "with them as good as judged ones 0.9"
+    )
+    assert entry_of.text.endswith(" relevanced judgements missing lists what to judge first.")
+    assert entry_of.text in answer.headline.detail or answer.headline.tone == ""
+    assert entry_of.graded is not None
+    shares = entry_of.graded.items_share_before, entry_of.graded.items_share
+    assert shares == pytest.approx((1, 0.915), abs=0.002)
+
+
+def test_a_fall_that_both_readings_show_is_one_and_says_how_much_is_judged() -> None:
+    worse = JudgedSite(
+        lambda at_ms, _: 0.6 if at_ms >= BROKEN else 0.9,
+        NOON - 20 * HOUR_MS,
+        NOON + HOUR_MS,
+        judged=lambda at_ms: 0.8 if at_ms >= BROKEN else 1.0,
+        best_case=lambda at_ms, _: 0.75 if at_ms >= BROKEN else 0.9,
+    )
+    found = reading(worse, NOON, Publisher(PLAN))
+    answer = changes(found, "1h", "settled", {})
+    (change,) = answer.open
+    assert not answer.undecided and change.graded is not None
+    assert change.graded.best_case == pytest.approx(0.75, abs=0.01)
+    assert re.fullmatch(
+        "100 % of the first places were judged before, 80 % are since: were the others as good as "
+        r"judged ones, it would be 0.7\d after 0.90\.",
+        change.graded.doubts,
+    )
+    samples = {
+        family.name: value
+        for family, labels, value in open_change_samples("judgements", found.judged.changes, PLAN)
+        if 'side="now"' in labels
+    }
+    assert samples["relevanced_change_open_best_case_score"] == pytest.approx(0.75, abs=0.01)
+    assert samples["relevanced_change_open_judged_items_share"] == pytest.approx(0.8, abs=0.01)
+
+
+def test_an_open_fall_is_undecided_once_its_best_case_is_back() -> None:
+    """Another ranker comes after the fall: nobody has judged what it shows."""
+    other_ms = NOON + HOUR_MS
+    replaced = JudgedSite(
+        lambda at_ms, _: 0.6 if at_ms >= BROKEN else 0.9,
+        NOON - 20 * HOUR_MS,
+        NOON + 40 * HOUR_MS,
+        judged=lambda at_ms: 0.5 if at_ms >= other_ms else 1.0,
+        best_case=lambda at_ms, _: 0.92 if at_ms >= other_ms else 0.6 if at_ms >= BROKEN else 0.9,
+    )
+    publisher = Publisher(PLAN)
+    (change,), _ = told(replaced, NOON, publisher)
+    found = reading(replaced, other_ms + 30 * HOUR_MS, publisher)
+    answer = changes(found, "1h", "settled", {})
+    assert not answer.open and [each.id for each in answer.undecided] == [change.id]

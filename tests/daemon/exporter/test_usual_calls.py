@@ -47,8 +47,8 @@ def looks(
     for minute in minutes:
         compared = comparisons(level, unit, broken_h)
         result = calls.take(NOW_MS + minute * MINUTE_MS, compared, NAMES, ChangeSettings())
-        assert result is not None and result[0] == {"week": "weeks", "day": "day"}[unit]
-        found.append(bool(result[1][0, 0]))
+        assert result is not None and result.lane == {"week": "weeks", "day": "day"}[unit]
+        found.append(bool(result.called[0, 0]))
     return found
 
 
@@ -81,7 +81,7 @@ def test_a_score_that_is_known_to_drift_more_must_fall_deeper() -> None:
     assert change_settings.drift_of(PLAN.metrics[1].name) == ChangeSettings().drift_ratio
     for minute in range(20):
         result = calls.take(NOW_MS + minute * MINUTE_MS, comparisons(0.56), NAMES, change_settings)
-    assert result is not None and result[1][0].tolist()[:2] == [False, True]
+    assert result is not None and result.called[0].tolist()[:2] == [False, True]
 
 
 def test_nothing_is_called_while_the_score_is_usual_or_better() -> None:
@@ -104,7 +104,7 @@ def test_a_process_that_starts_knows_the_hours_before() -> None:
                 lambda end_ms: hour[0] if knows else None,  # noqa: B023
             )
         assert result is not None
-        return bool(result[1][0, 0])
+        return bool(result.called[0, 0])
 
     assert called(True) and not called(False)
 
@@ -113,7 +113,7 @@ def test_what_gets_worse_by_rising_is_called_too() -> None:
     calls = UsualCalls(PLAN)
     for minute in range(0, 20):
         result = calls.take(NOW_MS + minute * MINUTE_MS, comparisons(0.54), NAMES, ChangeSettings())
-    assert result is not None and result[1][0].tolist() == [True, True, True]
+    assert result is not None and result.called[0].tolist() == [True, True, True]
 
 
 def test_other_segments_begin_the_time_anew_and_no_comparison_calls_nothing() -> None:
@@ -128,5 +128,5 @@ def test_other_segments_begin_the_time_anew_and_no_comparison_calls_nothing() ->
         for each in comparisons(0.54)
     ]
     result = calls.take(NOW_MS + 20 * MINUTE_MS, few, NAMES[:2], ChangeSettings())
-    assert result is not None and not result[1].any()
+    assert result is not None and not result.called.any()
     assert calls.take(NOW_MS + HOUR_MS, [], NAMES[:2], ChangeSettings()) is None

@@ -237,8 +237,8 @@ def test_csv_has_judged_scores_behind_those_of_clicks(
     plain = printed([path], load(SETTINGS, {}, "test"), "csv", capsys).splitlines()
     lines = printed([path], config, "csv", capsys).splitlines()
     assert lines[: len(plain)] == [
-        f"{plain[0]},judged_metric,items_share,judgements",
-        *(f"{line},,," for line in plain[1:]),
+        f"{plain[0]},judged_metric,best_case,best_case_stderr,items_share,judgements",
+        *(f"{line},,,,," for line in plain[1:]),
     ]
     report = json.loads(printed([path], config, "json", capsys))["judged"]
     for line, score in zip(lines[len(plain) :], report["scores"], strict=True):
