@@ -6,7 +6,7 @@ Pure.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timezone, tzinfo
 from typing import Final, TypeAlias
 
@@ -16,7 +16,7 @@ from relevanced.metrics import Floats
 
 from ..changes import WeekSides, weeks
 from ..panes import Window, days_before, pane_start
-from ..plan import Plan
+from ..plan import METRIC_COLUMNS, Plan
 from ..views import (
     ENOUGH,
     SETTLED,
@@ -327,6 +327,16 @@ def averaged(means: Floats, errors: Floats) -> tuple[Floats, Floats]:
     spread = np.where(valid, (means - mean) ** 2, 0.0).sum(axis=0)
     between = spread / np.maximum(divisor - 1, 1) / divisor
     return mean, np.sqrt(np.where(count >= WEEKS, np.maximum(sampling, between), sampling))
+
+
+def best_case_of(plan: Plan) -> Plan | None:
+    """The plan by which the same judged rows give the best case of each metric, whose columns stand
+    behind those of the scores; None for other rows."""
+    if not plan.columns_behind:
+        return None
+    scores = len(METRIC_COLUMNS) * len(plan.metrics)
+    columns = (*plan.count_columns, *(f"score {n}" for n in range(scores)))
+    return replace(plan, count_columns=columns, columns_behind=plan.columns_behind - scores)
 
 
 def sides_of(recent: Floats, periods: Sequence[Floats], plan: Plan) -> WeekSides:

@@ -32,6 +32,7 @@ from ..plan import WEIGHT_UNIT, Plan, Surfaces
 from ..telemetry import FAMILIES, Family
 from ..views import VIEWS, Counters, Snapshot, estimates
 from . import sample_series
+from .baselines import best_case_of
 from .measures import (
     SHOWN_COUNTS,
     Detection,
@@ -40,7 +41,6 @@ from .measures import (
     MeasureScores,
     Periods,
     RowFamilies,
-    best_case_of,
     expected,
     over_periods,
 )

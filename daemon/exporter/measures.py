@@ -167,16 +167,6 @@ def rows_plan(plan: Plan) -> Plan:
     )
 
 
-def best_case_of(plan: Plan) -> Plan | None:
-    """The plan by which the same judged rows give the best case of each metric, whose columns stand
-    behind those of the scores; None for other rows."""
-    if not plan.columns_behind:
-        return None
-    scores = len(METRIC_COLUMNS) * len(plan.metrics)
-    columns = (*plan.count_columns, *(f"score {n}" for n in range(scores)))
-    return replace(plan, count_columns=columns, columns_behind=plan.columns_behind - scores)
-
-
 def expected(periods: Periods) -> Rows | Floats:
     """(segments, columns): the rows of one period as they are, the mean of several."""
     return periods[0] if len(periods) == 1 else np.mean(periods, axis=0)

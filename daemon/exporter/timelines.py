@@ -20,8 +20,7 @@ from ..changes import Counts, FeedbackGap, ScoreTimeline, are_in_gaps, gaps_in, 
 from ..panes import days_before, pane_start
 from ..plan import Plan
 from ..views import WHOLE, HourHistory, LaneView, Segment, Selection, kept_from
-from .baselines import DAY, WEEK, WEEKS, outages
-from .measures import best_case_of
+from .baselines import DAY, WEEK, WEEKS, best_case_of, outages
 
 RESELECT_MS: Final = 600_000
 """Event time after which the segments are selected anew, which sums all bins again."""

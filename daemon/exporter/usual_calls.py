@@ -24,8 +24,7 @@ from ..changes import (
 )
 from ..plan import Plan
 from ..views import Segment
-from .baselines import BaselineComparison, sides_of
-from .measures import best_case_of
+from .baselines import BaselineComparison, best_case_of, sides_of
 
 APART_MS: Final = weeks.EVERY_MIN * MINUTE_MS
 KEPT_MS: Final = 2 * HOUR_MS + 2 * APART_MS
