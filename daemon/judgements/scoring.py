@@ -6,7 +6,8 @@ or not; a grade below 0 has no gain and does not belong to the ideal, but its it
 What an item is worth that nobody has judged is not known. Counted as 0, any ranker that shows other
 items looks worse, however good they are. So each list has a second score, its *best case*: an item
 without a judgement is as good as the judged item of its query that has this place in the ideal
-order. What both scores say is so (measured: `tests/bench/unjudged.py`). The best case follows from
+order. Of 390 simulated changes both together call none wrongly, the score alone 112
+(`tests/bench/unjudged.py`). The best case follows from
 the list and the file alone, as the score does.
 """
 
