@@ -1,8 +1,8 @@
 """Numbers of a running relevanced in a notebook: open this file as one (VS Code, Jupytext), or run
 it.
 
-It needs relevanced with matplotlib: `pip install 'relevanced[plot]'`. pandas reads a table in one
-line: `pandas.read_csv(URL + "/api/v1/hours.csv?metric=RR%4010", parse_dates=["start"])`.
+It needs relevanced with its extra `plot`. pandas reads a table in one line:
+`pandas.read_csv(URL + "/api/v1/hours.csv?metric=RR%4010", parse_dates=["start"])`.
 """
 
 # %% Where relevanced answers, and two ways to read an answer

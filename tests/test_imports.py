@@ -43,13 +43,13 @@ ROWS: Final = (
     ("judgements", "schemas"),
     (
         *("events", "experiments", "changes", "queries", "telemetry"),
-        *("panes", "backoff", "errors", "files"),
+        *("panes", "backoff", "errors", "extras", "files"),
     ),
 )
 """The rooms of `daemon/`, from the top down. The core imports none of the highest: `__main__` and
 `schemas` load them by name."""
 
-LOOSE: Final = {"__init__", "__main__", "backoff", "errors", "files", "panes", "plan"}
+LOOSE: Final = {"__init__", "__main__", "backoff", "errors", "extras", "files", "panes", "plan"}
 """The modules of `daemon/` that stand in no folder: each is its own face."""
 
 PROGRAMS: Final = frozenset(("commands", "recompute", "tools"))

@@ -5,6 +5,7 @@ import importlib
 from functools import lru_cache
 from typing import Any, Final
 
+from ..extras import lacking
 from ..schemas import LIBRARIES, UnreadableSchema
 
 MOST_VALUES: Final = 250_000
@@ -48,6 +49,4 @@ def library(codec: str, name: str) -> Any:
     try:
         return importlib.import_module(f"{LIBRARIES[codec]}.{name}")
     except ImportError:
-        raise UnreadableSchema(
-            f"needs a package that is not installed: pip install 'relevanced[{codec}]'"
-        ) from None
+        raise UnreadableSchema(lacking(codec)) from None

@@ -15,6 +15,7 @@ from ..backoff import pause_s
 from ..config import GLUE, Config, RegistrySection, Secret, book_of, decoder_of, login_of, urls_of
 from ..errors import RegistryUnavailable, SchemaNotThere, StartError, Unavailable
 from ..events import Decoded, Decoder, LogRecord
+from ..extras import lacking
 from ..files import NotRead, in_time
 from ..judgements import (
     Fault,
@@ -97,10 +98,8 @@ def _registry_of(config: Config, count: "Callable[[Outcome], None]") -> "Registr
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] != "botocore":
             raise
-        way_out = (
-            "pip install 'relevanced[aws]', or name schema_file or descriptor_set in the source"
-        )
-        raise StartError(f'registry.kind="glue": needs botocore: {way_out}') from error
+        way_out = f"{lacking('aws')}, or name schema_file or descriptor_set in the source"
+        raise StartError(f'registry.kind="glue": {way_out}') from error
     return GlueRegistry(config.registry.region or "", count)
 
 

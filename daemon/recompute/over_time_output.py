@@ -10,6 +10,7 @@ from rich.console import Console
 from ..changes import Story, incidents
 from ..config import Config
 from ..experiments import Stretch
+from ..extras import lacking
 from ..views import Selection
 from . import over_time, tables
 from .buckets import BucketsOverTime, selection_of
@@ -130,7 +131,7 @@ def _draw(
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] != "matplotlib":
             raise
-        print("--plot needs matplotlib: pip install 'relevanced[plot]'", file=sys.stderr)
+        print(f"--plot {lacking('plot')}", file=sys.stderr)
         return 1
     try:
         plot(found, judged, changes, path)

@@ -9,6 +9,7 @@ import click
 from relevanced.metrics import Metric, Need
 
 from ..commands import options
+from ..extras import lacking
 from .trec import (
     DEFAULT_METRICS,
     WRITERS,
@@ -282,7 +283,7 @@ def _plot(scored: Sequence[ScoredRun], path: str, relevant_from: float) -> None:
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] != "matplotlib":
             raise
-        _exit_with(["--plot needs matplotlib: pip install 'relevanced[plot]'"])
+        _exit_with([f"--plot {lacking('plot')}"])
     try:
         plot(scored, path, relevant_from=relevant_from)
     except (OSError, ValueError) as error:

@@ -22,6 +22,7 @@ from ...events import (
     REJECTION_REASONS,
     SKIP_REASONS,
 )
+from ...extras import lacking
 from ...mapping import AUTO, UNITS, OwnSchema, has_zone
 from ...schemas import (
     APICURIO8,
@@ -310,8 +311,7 @@ def codec_faults(sources: Sources) -> Iterator[FieldFault]:
         key, keys = f"{SECTION}[{index}]", source.keys
         extra = missing_extra(keys.codec)
         if extra is not None:
-            rule = f"needs a package that is not installed: pip install 'relevanced[{extra}]'"
-            yield f"{key}.codec", keys.codec, rule
+            yield f"{key}.codec", keys.codec, lacking(extra)
         for name, codec in FILES.items():
             path = getattr(keys, name)
             if path is not None and keys.codec != codec:

@@ -19,6 +19,7 @@ from relevanced.daemon.config import (
     sources,
 )
 from relevanced.daemon.events import Impression
+from relevanced.daemon.extras import lacking
 from relevanced.daemon.storage import namespace_hash
 from tests.daemon.codecs.avro_bodies import TRACK, track, written
 from tests.daemon.codecs.protobuf_messages import track as message, track_file
@@ -127,10 +128,8 @@ def test_an_extra_that_is_not_installed_is_a_fault(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(sources, "missing_extra", lambda codec: codec)
     text = AVRO + PROTOBUF
     assert faults(text) == [
-        "sources[0].codec=avro: needs a package that is not installed:"
-        " pip install 'relevanced[avro]'",
-        "sources[1].codec=protobuf: needs a package that is not installed:"
-        " pip install 'relevanced[protobuf]'",
+        f"sources[0].codec=avro: {lacking('avro')}",
+        f"sources[1].codec=protobuf: {lacking('protobuf')}",
     ]
 
 

@@ -73,7 +73,7 @@ def test_glue_without_its_library_names_the_way_out(monkeypatch: pytest.MonkeyPa
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "botocore", None)
     config = of(GLUE)
-    with pytest.raises(StartError, match=r"needs botocore: pip install 'relevanced\[aws\]', or"):
+    with pytest.raises(StartError, match=r'the extra "aws", .* -m pip install \'botocore.*, or'):
         filler_of(config, book_of(config))
 
 

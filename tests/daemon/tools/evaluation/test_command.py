@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from relevanced.daemon.extras import lacking
 from relevanced.daemon.tools.evaluate import eval_command
 from relevanced.daemon.tools.trec import (
     Policies,
@@ -231,7 +232,7 @@ def test_plot_without_matplotlib_says_what_to_install(
     monkeypatch.delitem(sys.modules, "relevanced.daemon.tools.trec.plot")
     result = run(files["qrels"], files["first"], "--plot", "x.png")
     assert result.exit_code == 2
-    assert "relevanced[plot]" in result.stderr
+    assert f"--plot {lacking('plot')}" in result.stderr
 
 
 def scored(text: str) -> ScoredRun:
