@@ -1,7 +1,7 @@
 """Schemas of a registry over HTTP: logins, TLS, several addresses; bounded in time and size."""
 
 import base64
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from http import HTTPStatus
 from typing import Final, Literal, Protocol, TypeAlias
@@ -13,6 +13,7 @@ from ..errors import RegistryUnavailable
 from ..files import BRIEF_S, FileLooks, content
 from ..logins import tls_files
 from ..schemas import GLOBAL, GLUE_VERSION, ID, PROTOBUF, SchemaId, SchemaText, UnreadableSchema
+from ..telemetry import Mismatch, tls_mismatch
 from . import protocol
 from .protocol import (
     MOST_PAGES,
@@ -29,6 +30,13 @@ from .protocol import (
 TIMEOUT_S: Final = 10.0
 MOST_BYTES: Final = 4 << 20
 """Of a schema."""
+_TLS_SETTINGS: Final[Mapping[Mismatch, str]] = {
+    "authority": "registry.ssl_cafile",
+    "name": "registry.url, or registry.ssl_check_hostname",
+    "client": "registry.ssl_certfile and registry.ssl_keyfile",
+    "protocol": "registry.url: https:// is for TLS, http:// for none",
+    "certificate": "the registry",
+}
 
 
 class RegistryClient:
@@ -98,6 +106,9 @@ class RegistryClient:
         except TimeoutError as error:
             raise RegistryUnavailable(text, f"not within {TIMEOUT_S:.0f} s") from error
         except (aiohttp.ClientError, OSError) as error:
+            if (mismatch := tls_mismatch(error)) is not None:
+                text = f"registry {base}: {mismatch[1]}: see {_TLS_SETTINGS[mismatch[0]]}"
+                raise RegistryUnavailable(text) from error
             raise RegistryUnavailable(text, str(error) or type(error).__name__) from error
         if answer is None:
             found = f"does not answer properly (more than {most_bytes} bytes)"

@@ -18,6 +18,8 @@ expired; and what only X509_V_FLAG_X509_STRICT refuses, which Python sets from 3
 def tls_mismatch(error: BaseException) -> tuple[Mismatch, str] | None:
     """(what is to be changed, what is wrong) where TLS is why a connection failed; else None."""
     for cause in causes(error):
+        if isinstance(cause, ssl.SSLError) and not hasattr(cause, "reason"):
+            continue  # of aiohttp: that of OpenSSL stands behind it
         if isinstance(cause, ssl.SSLCertVerificationError):
             return _refused_certificate(cause.verify_code, cause.verify_message)
         if isinstance(cause, ssl.SSLEOFError | ssl.SSLZeroReturnError):

@@ -456,9 +456,10 @@ async def test_both_sides_prove_who_they_are_over_tls(tmp_path: Path) -> None:
     async with serving(server, context):
         async with asking(server.url, ssl_cafile=str(authority.certificate), **given) as asked:
             assert await asked.registry.schema(number(1)) == SchemaText(AVRO, LONG)
-        for cafile, files in ((stranger, given), (authority, {})):
+        authorities = "unknown authority .*: see registry.ssl_cafile"
+        for cafile, files, words in ((stranger, given, authorities), (authority, {}, "registry")):
             async with asking(server.url, ssl_cafile=str(cafile.certificate), **files) as asked:
-                with pytest.raises(RegistryUnavailable, match="does not answer"):
+                with pytest.raises(RegistryUnavailable, match=words):
                     await asked.registry.schema(number(1))
     with pytest.raises(StartError, match="registry.ssl_cafile, ssl_certfile, ssl_keyfile"):
         RegistryClient(RegistrySettings((), ssl_cafile=str(tmp_path / "none")))
