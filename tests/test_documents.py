@@ -72,7 +72,7 @@ FOREIGN_FLAGS: Final = frozenset(
     + ("--add", "--allow-principal", "--operation", "--group", "--resource-pattern-type")
     + ("--describe", "--members")
     + ("--alter", "--entity-type", "--entity-name", "--add-config")
-    + ("--appendonly", "--daemonize")
+    + ("--appendonly", "--daemonize", "--no-block")
 )
 """Flags of Docker, Helm, pip, systemd, Redis and Kafka's tools, and of `make bench-alerts`."""
 

@@ -7,7 +7,7 @@ source of its own. Which parts a process has, and in which order they start and 
 and nowhere else.
 
 Tasks of a running process: the worker (unless its role is exporter), the exporter (unless its role
-is worker), upkeep of Redis, and a watch on the event loop. The first to fail ends all. SIGINT and
+is worker), upkeep of Redis, and two watches on the event loop, of which one informs systemd. The first to fail ends all. SIGINT and
 SIGTERM end all in order: the batch in hand is committed, the group left, the lease given back, the
 connections closed.
 """
@@ -57,6 +57,7 @@ from ..worker import (
 from .following import Following, HistoryCheck, RedisAnswer, Working, waiting_text
 from .joining import Joining
 from .process_limits import raise_bound_of_open_files, turn_off_core_dumps
+from .supervisor import keep_informed
 from .worker_conditions import (
     FeedbackWatch,
     JoinWatch,
@@ -288,13 +289,17 @@ async def _run_parts(service: Service, job: Job | None) -> None:
         ]
         if service.schemas is not None:
             parts.append(service.schemas.watch(stop))
-    watch = asyncio.create_task(watch_stalls(service.telemetry.note_stall))
+    watches = {
+        asyncio.create_task(watch_stalls(service.telemetry.note_stall)),
+        asyncio.create_task(keep_informed(lambda: service.http.published)),
+    }
     tasks = [asyncio.ensure_future(_then_stop(part, service.stop)) for part in parts]
     try:
         await asyncio.gather(*tasks)
     finally:
-        watch.cancel()
-        await asyncio.wait({watch, *tasks})
+        for watch in watches:
+            watch.cancel()
+        await asyncio.wait({*watches, *tasks})
 
 
 async def _then_stop(part: Awaitable[None], stop: asyncio.Event) -> None:
