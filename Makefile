@@ -20,7 +20,7 @@ PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTHON_FOLDERS := daemon deploy metrics tests
 NEEDS_PYTHON = "import sys; sys.exit(sys.version_info < (3, 11))"
 
-.PHONY: demo test test-rest test-all durations mutants same-bytes chaos fuzz soak bench-metrics bench-experiments bench-alerts bench-queries bench-touch lint format lock sbom clean dashboards rules tables doctor-examples query-examples chart-readme screenshots page-pictures bench bench-compare trial
+.PHONY: demo test test-rest test-all durations mutants same-bytes chaos fuzz soak bench-metrics bench-experiments bench-alerts bench-queries bench-touch lint format lock sbom dist clean dashboards rules tables doctor-examples query-examples chart-readme screenshots page-pictures bench bench-compare trial
 .DELETE_ON_ERROR:
 
 demo: .venv/.has-demo
@@ -152,6 +152,16 @@ lock:
 sbom:
 	$(PYTHON) -m deploy.sbom
 
+# The source distribution of what is committed, and the wheel of that, into dist. A folder of its own: setuptools would take
+# tests and what an earlier build left.
+dist:
+	rm -rf dist .venv-dist && $(PYTHON) -m venv .venv-dist && mkdir .venv-dist/source
+	.venv-dist/bin/python -m pip install --quiet --disable-pip-version-check build
+	git archive HEAD pyproject.toml README.md LICENSE daemon metrics | tar -x -C .venv-dist/source
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) \
+	  .venv-dist/bin/python -m build --outdir dist .venv-dist/source >.venv-dist/log || { cat .venv-dist/log; exit 1; }
+	rm -rf .venv-dist
+
 clean:
-	rm -rf .venv .venv-lock .types build dist *.egg-info .pytest_cache .mypy_cache .hypothesis
+	rm -rf .venv .venv-lock .venv-dist .types build dist *.egg-info .pytest_cache .mypy_cache .hypothesis
 	find $(PYTHON_FOLDERS) -name __pycache__ -prune -exec rm -rf {} +

@@ -1,0 +1,70 @@
+"""A release, as its workflow checks it and says what it brings.
+
+    python -m deploy.release check v0.1.0    # fails, with every fault, unless the tree is that
+    python -m deploy.release notes           # the entry of CHANGELOG.md, for the page of the release
+
+`published` in `[tool.relevanced]` of pyproject.toml says whether an index has the project: while it
+is false no page may name the project as one of an index, because anybody could take that name.
+"""
+
+import re
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).parent.parent
+ON_AN_INDEX: Final = re.compile(r"pipx? install (?:-\S+ )*['\"]?relevanced\b(?!-|/)")
+"""A command that fetches the project by its bare name."""
+
+
+def version() -> str:
+    """Return the version: pyproject.toml is the one place where it is decided."""
+    return str(_project()["project"]["version"])
+
+
+def is_published() -> bool:
+    """Whether an index has the project."""
+    return bool(_project()["tool"]["relevanced"]["published"])
+
+
+def notes(changes: str) -> tuple[str, str]:
+    """Return (heading, text) of the newest entry of a changelog."""
+    found = re.search(r"^## (.+)\n((?:(?!## ).*\n?)*)", changes, re.MULTILINE)
+    return (found[1], found[2].strip()) if found else ("", "")
+
+
+def faults(tag: str) -> Iterator[str]:
+    """What keeps this tree from being the release of a tag."""
+    if tag != f"v{version()}":
+        yield f"tag {tag}: pyproject.toml has version {version()}"
+    heading, _ = notes((ROOT / "CHANGELOG.md").read_text())
+    if not re.fullmatch(rf"{re.escape(version())} \(\d{{4}}-\d\d-\d\d\)", heading):
+        yield f'CHANGELOG.md: its newest entry is "{heading}", not {version()} with a date'
+    if not is_published():
+        yield "pyproject.toml: tool.relevanced.published is false"
+    elif not ON_AN_INDEX.search((ROOT / "README.md").read_text()):
+        yield "README.md: has no `pip install relevanced`, though published is true"
+
+
+def main(arguments: list[str]) -> int:
+    """Check or print; returns the exit code."""
+    match arguments:
+        case ["check", tag]:
+            found = list(faults(tag))
+            print("\n".join(found), file=sys.stderr, end="\n" if found else "")
+            return 1 if found else 0
+        case ["notes"]:
+            print(notes((ROOT / "CHANGELOG.md").read_text())[1])
+            return 0
+    print(__doc__, file=sys.stderr)
+    return 2
+
+
+def _project() -> dict[str, dict[str, dict[str, object]]]:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
