@@ -277,7 +277,7 @@ def _add_weights(bodies: Bodies, columns: Rows, labels: Sequence[str], tail: str
     sizes = np.array([effective_sample_size(weights) for weights in sums])
     add_defined(bodies, FAMILIES["relevanced_ips_effective_sample_size"], "{", labels, tail, sizes)
     shares = np.array([clipped_share(weights) for weights in sums])
-    add_defined(bodies, FAMILIES["relevanced_ips_clipped_share"], "{", labels, tail, shares)
+    add_defined(bodies, FAMILIES["relevanced_ips_clipped_ratio"], "{", labels, tail, shares)
 
 
 def _add_propensities(bodies: Bodies, surfaces: Surfaces) -> None:

@@ -73,7 +73,7 @@ class RowFamilies:
     @staticmethod
     def judged(prefix: str) -> "RowFamilies":
         """Those of judged rows."""
-        found = RowFamilies.named(f"{prefix}judged_", ("impressions",), ("items_share",))
+        found = RowFamilies.named(f"{prefix}judged_", ("impressions",), ("items_ratio",))
         names = ("score_best_case", "score_best_case_stderr")
         best_case = tuple(FAMILIES[f"relevanced_{prefix}judged_{name}"] for name in names)
         return replace(found, best_case=best_case)

@@ -63,7 +63,7 @@ def _judged(moved: Moved, labels: str) -> Iterator[Sample]:
     """What stands beside a judged score."""
     for name, values in (
         ("relevanced_change_open_best_case_score", moved.best_case),
-        ("relevanced_change_open_judged_items_share", moved.judged_shares),
+        ("relevanced_change_open_judged_items_ratio", moved.judged_shares),
     ):
         for side, value in zip(SIDES, values, strict=True):
             if value is not None:

@@ -206,7 +206,7 @@ DEFINED_FIELDS: Final = ("mean", *BOUNDS, "shares_differ")
 STRATIFIED_FIELDS: Final = (*BOUNDS, "covered")
 SEGMENT_FIELDS: Final = (*BOUNDS, "discovery")
 INTERLEAVING_FIELDS: Final = ("delta", "lower", "upper", "log_evalue")
-NAMED_OTHERWISE: Final = {"mean": "score", "covered": "share", "delta": "preference"}
+NAMED_OTHERWISE: Final = {"mean": "score", "covered": "ratio", "delta": "preference"}
 """Field of a finding → how its family calls it."""
 
 
@@ -289,6 +289,6 @@ def query_samples(snapshot: Snapshot) -> Iterator[Sample]:
     counts = [head.last_counts for head in heads if head.closed_ms == latest]
     impressions = sum(whole for _, whole in counts)
     if impressions:
-        yield FAMILIES["relevanced_query_other_share"], "", sum(
+        yield FAMILIES["relevanced_query_other_ratio"], "", sum(
             other for other, _ in counts
         ) / impressions

@@ -236,7 +236,7 @@ def _common_mix() -> timeseries.Panel:
             "difference": top("variant", "experiment_stratified_difference", *treated),
             "upper": top("variant", "experiment_stratified_upper", *treated),
             "lower": top("variant", "experiment_stratified_lower", *treated),
-            "covered": top("variant", "experiment_stratified_share", *treated),
+            "covered": top("variant", "experiment_stratified_ratio", *treated),
         },
     )
     return with_band(in_colour(panel, "difference", "blue"), "lower", "upper", "blue")

@@ -41,6 +41,6 @@ def _shares() -> timeseries.Panel:
         "percentunit",
         {
             "searches": of_queries,
-            "first places": top("window", "recent_judged_items_share", WHOLE, WINDOW),
+            "first places": top("window", "recent_judged_items_ratio", WHOLE, WINDOW),
         },
     )

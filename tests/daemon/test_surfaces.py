@@ -121,7 +121,7 @@ def test_scores_and_effective_sample_size_are_exposed() -> None:
     assert found["relevanced_score", "IPS-DCG@3"] == 6.262
     assert found["relevanced_ips_items", None] == 2
     assert found["relevanced_ips_effective_sample_size", None] == pytest.approx(12**2 / 104)
-    assert found["relevanced_ips_clipped_share", None] == 0.5
+    assert found["relevanced_ips_clipped_ratio", None] == 0.5
     assert found["relevanced_propensities_info", None] == 1
 
 

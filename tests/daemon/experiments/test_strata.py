@@ -130,7 +130,7 @@ def test_segments_are_series() -> None:
     in_de = f'{here},grouping="country",segment="DE"'
     assert values["segment_discovery", in_de] == 1
     assert values["segment_upper", in_de] < 0
-    assert values["stratified_upper", here] < 0 and values["stratified_share", here] == 1
+    assert values["stratified_upper", here] < 0 and values["stratified_ratio", here] == 1
 
 
 def test_without_strata_there_are_no_series_of_them() -> None:

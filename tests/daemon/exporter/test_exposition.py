@@ -299,7 +299,7 @@ def test_tables_of_queries_are_bytes_and_a_share(parse: Parse) -> None:
     views = [replace(lane_view(shown), queries=head) for head in (TABLES, TABLES, earlier)]
     families = parse(exposed([replace(view, lane=n) for n, view in enumerate(views)], PLAN))
     assert value(families, "relevanced_query_tables_bytes") == 1007
-    assert value(families, "relevanced_query_other_share") == 0.25
+    assert value(families, "relevanced_query_other_ratio") == 0.25
     assert value(parse(exposed([lane_view(shown)])), "relevanced_query_tables_bytes") is None
 
 

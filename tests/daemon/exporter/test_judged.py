@@ -209,7 +209,7 @@ def test_series_say_score_share_files_and_what_is_compared() -> None:
 
     assert value("relevanced_judged_score", metric="P@5", **of_whole) == pytest.approx(0.8)
     assert value("relevanced_judged_impressions", **of_whole) == 120
-    assert value("relevanced_judged_items_share", **of_whole) == pytest.approx(0.9)
+    assert value("relevanced_judged_items_ratio", **of_whole) == pytest.approx(0.9)
     assert value("relevanced_recent_judged_score", metric="P@5", **of_whole) == pytest.approx(0.8)
     assert value("relevanced_baseline_judged_impressions", **of_whole) == pytest.approx(120)
     assert value("relevanced_judged_baseline_periods", window="1h", unit="week") == 2

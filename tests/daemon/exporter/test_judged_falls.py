@@ -300,7 +300,7 @@ def test_a_fall_that_both_readings_show_is_one_and_says_how_much_is_judged() -> 
         if 'side="now"' in labels
     }
     assert samples["relevanced_change_open_best_case_score"] == pytest.approx(0.75, abs=0.01)
-    assert samples["relevanced_change_open_judged_items_share"] == pytest.approx(0.8, abs=0.01)
+    assert samples["relevanced_change_open_judged_items_ratio"] == pytest.approx(0.8, abs=0.01)
 
 
 def test_an_open_fall_is_undecided_once_its_best_case_is_back() -> None:
