@@ -3,9 +3,12 @@
 A command imports what it needs when it is called, not with this module: `--help` and shell
 completion answer without loading numpy, aiokafka, redis or aiohttp.
 
-Exit codes: 0, 1 failure, 2 bad usage or configuration (every fault listed).
+Exit codes: 0, 1 failure, 2 bad usage or configuration (every fault listed); as shells give them,
+130 after Ctrl-C and 141 where the reader of the output, such as `head`, has enough. Both say
+nothing.
 """
 
+import os
 import sys
 from collections.abc import Mapping
 from importlib import import_module
@@ -20,6 +23,8 @@ if TYPE_CHECKING:
     from ..http import Role
 
 USAGE_EXIT: Final = 2
+INTERRUPTED_EXIT: Final = 130
+CLOSED_PIPE_EXIT: Final = 141
 
 
 LAZY_COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
@@ -136,6 +141,10 @@ class LazyGroup(click.Group):
         """Run the command; a faulty configuration ends it with every fault on the error stream."""
         try:
             return super().invoke(ctx)
+        except KeyboardInterrupt:
+            ctx.exit(INTERRUPTED_EXIT)
+        except BrokenPipeError:
+            ctx.exit(CLOSED_PIPE_EXIT)
         except ConfigError as error:
             for fault in error.faults:
                 click.echo(fault, err=True)
@@ -163,4 +172,12 @@ def run(config_file: str | None, role: "Role") -> None:
 
 def main() -> None:
     """The `relevanced` command."""
-    cli(prog_name="relevanced")
+    try:
+        try:
+            cli(prog_name="relevanced")
+        finally:
+            print(end="", flush=True)
+    except BrokenPipeError:
+        # What is still buffered goes nowhere: Python would complain of it at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(CLOSED_PIPE_EXIT)

@@ -6,6 +6,7 @@ written at most once a minute for each key.
 
 import logging
 import math
+import os
 from collections import Counter
 from typing import Final, Generic, TextIO, TypeVar
 
@@ -65,7 +66,7 @@ def configure(level: str, format_name: str, stream: TextIO) -> None:
         foreign_pre_chain=[structlog.stdlib.ExtraAdder(), *shared],
         processors=[
             structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-            *_renderers(readable, terminal),
+            *_renderers(readable, terminal and not os.environ.get("NO_COLOR")),
         ],
     )
     handler = logging.StreamHandler(stream)
@@ -94,11 +95,11 @@ def _shared() -> list[Processor]:
     ]
 
 
-def _renderers(readable: bool, terminal: bool) -> list[Processor]:
+def _renderers(readable: bool, colors: bool) -> list[Processor]:
     if readable:
         # Rich tracebacks would show local variables, and with them secrets.
         plain = structlog.dev.plain_traceback
-        return [structlog.dev.ConsoleRenderer(colors=terminal, exception_formatter=plain)]
+        return [structlog.dev.ConsoleRenderer(colors=colors, exception_formatter=plain)]
     return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
 
 

@@ -84,7 +84,7 @@ def map_files(
         print(error, file=sys.stderr)
         return USAGE_EXIT
     except BrokenPipeError:
-        return 1  # Whoever read the events, such as `head`, has enough.
+        raise  # Whoever read the events, such as `head`, has enough.
     except OSError as error:
         print(f"{error.filename}: cannot be read: {error.strerror}", file=sys.stderr)
         return 1

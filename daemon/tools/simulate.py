@@ -297,6 +297,8 @@ def _run(traffic: Traffic, span: SendingSpan, sink: Sink, shape: RecordShape | N
     try:
         with status or nullcontext():
             asyncio.run(run_until_interrupted(traffic, span, sink, progress, shape))
+    except BrokenPipeError:
+        raise  # Whoever read the events has enough.
     except (Unavailable, RecordRefused, StartError, OSError) as error:
         click.echo(f"Error: {error}", err=True)
         return 1
