@@ -40,10 +40,10 @@ ROWS: Final = (
     ("lane", "config"),
     ("plan",),
     ("mapping",),
-    ("judgements", "schemas"),
+    ("judgements", "schemas", "extras"),
     (
         *("events", "experiments", "changes", "queries", "telemetry"),
-        *("panes", "backoff", "errors", "extras", "files"),
+        *("panes", "backoff", "errors", "files"),
     ),
 )
 """The rooms of `daemon/`, from the top down. The core imports none of the highest: `__main__` and
