@@ -1,5 +1,5 @@
-"""What an extra of the installed package needs, and how this installation comes to have it. Pure, as
-imports are: looks at what is installed.
+"""What an extra of the installed package needs, and how this installation comes to have it. Pure,
+as imports are: looks at what is installed.
 """
 
 import re

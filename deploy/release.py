@@ -1,7 +1,7 @@
 """A release, as its workflow checks it and says what it brings.
 
     python -m deploy.release check v0.1.0    # fails, with every fault, unless the tree is that
-    python -m deploy.release notes           # the entry of CHANGELOG.md, for the page of the release
+    python -m deploy.release notes           # CHANGELOG.md's entry, for the page of the release
 
 `published` in `[tool.relevanced]` of pyproject.toml says whether an index has the project: while it
 is false no page may name the project as one of an index, because anybody could take that name.

@@ -7,9 +7,9 @@ source of its own. Which parts a process has, and in which order they start and 
 and nowhere else.
 
 Tasks of a running process: the worker (unless its role is exporter), the exporter (unless its role
-is worker), upkeep of Redis, and two watches on the event loop, of which one informs systemd. The first to fail ends all. SIGINT and
-SIGTERM end all in order: the batch in hand is committed, the group left, the lease given back, the
-connections closed.
+is worker), upkeep of Redis, and two watches on the event loop, of which one informs systemd. The
+first to fail ends all. SIGINT and SIGTERM end all in order: the batch in hand is committed, the
+group left, the lease given back, the connections closed.
 """
 
 import asyncio
