@@ -255,8 +255,7 @@ def _fell_again_in(fault: Sequence[Fall], others: Sequence[Fall]) -> list[Fall]:
     return [
         fall
         for fall in others
-        if fall.ended_ms is None
-        and fall.onset.latest < began_ms <= fall.low_since_ms <= ended_ms
+        if fall.ended_ms is None and fall.onset.latest < began_ms <= fall.low_since_ms <= ended_ms
     ]
 
 
