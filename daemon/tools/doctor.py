@@ -108,8 +108,8 @@ def doctor_command(
 
     Exits with 1 where something makes numbers wrong, and with 2 for a wrong call.
     """
-    if bool(files) == bool(topics):
-        raise click.UsageError("either FILE..., or --topics with --kafka or --config")
+    if (files and topics) or not (files or topics or config_file):
+        raise click.UsageError("either FILE..., or --topics with --kafka, or --config")
     config = _config(config_file, brokers, topics, registry)
     own, own_lines = own_schema(schema_file, descriptor_set, message)
     try:

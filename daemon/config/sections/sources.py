@@ -294,7 +294,8 @@ def with_values(
                 faults.append((key, drop.values_file, f"cannot be read: {reason}"))
                 continue
             values[-1] = frozenset(line.strip() for line in lines if line.strip())
-        read_sources.append(replace(source, values=tuple(values)))
+        known = tuple(values) if any(each is not None for each in values) else ()
+        read_sources.append(replace(source, values=known))
     return tuple(read_sources), faults
 
 

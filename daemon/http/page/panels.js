@@ -135,9 +135,13 @@ function conditions(experiment) {
 const plain = (value) => (value === null ? "undefined" : `${value < 0 ? "−" : "+"}${score(Math.abs(value))}`);
 
 export function showVariants(parent, found, experiments, at) {
-  const tables = found.filter(({ scores }) => scores.length).map(({ grouping, scores }) => {
-    const name = grouping.slice("experiment:".length);
-    const experiment = experiments.find((one) => one.experiment === name);
+  const scoresOf = new Map(found.map(({ grouping, scores }) => [grouping.slice("experiment:".length), scores]));
+  // An experiment that was discovered, or just declared, may have no grouping.
+  const names = [...new Set([...scoresOf.keys(), ...experiments.filter((one) => one.impressions).map((one) => one.experiment)])];
+  const experimentOf = (name) => experiments.find((one) => one.experiment === name);
+  const shown = names.filter((name) => scoresOf.get(name)?.length || experimentOf(name)?.impressions);
+  const tables = shown.map((name) => {
+    const [experiment, scores] = [experimentOf(name), scoresOf.get(name)];
     const warnings = (experiment?.warnings ?? []).map((text) => element("p", { class: "worse" }, text));
     const table = experiment?.impressions
       ? variantTable(`${visible(name)}: all ${count(experiment.impressions)} settled impressions; the intervals stay valid however often you look.`, ofExperiment(experiment))
@@ -145,7 +149,7 @@ export function showVariants(parent, found, experiments, at) {
     return element("div", {}, table, ...warnings, ...(experiment?.impressions ? [...beside(experiment), ...conditions(experiment), byDay(experiment)] : []));
   });
   const focused = parent.contains(document.activeElement) ? document.activeElement : null;
-  const none = element("p", { class: "quiet" }, "No grouping experiment:NAME is configured, or it has no traffic.");
+  const none = element("p", { class: "quiet" }, "No experiment has settled impressions yet, and no grouping experiment:NAME has traffic.");
   parent.replaceChildren(...(tables.length ? tables : [element("div", {}, none)]));
   if (focused?.isConnected) focused.focus();
 }

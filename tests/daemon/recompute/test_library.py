@@ -5,7 +5,7 @@ from pathlib import Path
 from relevanced.daemon.config import load
 from relevanced.daemon.judgements import HOUR_MS, add, grades
 from relevanced.daemon.queries import hashed_keys
-from relevanced.daemon.recompute.clients import class_libraries, faults_of_files, library_of
+from relevanced.daemon.recompute.clients import class_libraries, faults_of, library_of
 
 KEY = "sixteen bytes, or more"
 
@@ -36,17 +36,22 @@ def test_keys_are_hashed_as_lanes_hash_queries(tmp_path: Path) -> None:
         assert found.by_query == {key: {"d1": 3.0}}
 
 
-def test_grade_above_the_scale_is_a_fault_at_start(tmp_path: Path) -> None:
+def faults(text: str) -> list[str]:
+    library = library_of(load(text, {}, "test"))
+    assert library is not None
+    return list(map(str, faults_of(library)))
+
+
+def test_grade_above_the_scale_is_a_fault(tmp_path: Path) -> None:
     directory = tmp_path / "judgements"
     put(directory, "shoes,d1,4")
-    (fault,) = faults_of_files(load(config_of(directory), {}, "test"))
+    (fault,) = faults(config_of(directory))
     assert "must be from -100 to 3" in fault
-    assert not faults_of_files(load(f"{config_of(directory)}max_grade = 4", {}, "test"))
+    assert not faults(f"{config_of(directory)}max_grade = 4")
 
 
 def test_nothing_is_read_without_judgements() -> None:
     assert library_of(load("", {}, "test")) is None
-    assert faults_of_files(load("", {}, "test")) == []
 
 
 def test_each_attribute_by_files_has_its_directory(tmp_path: Path) -> None:
@@ -60,10 +65,10 @@ def test_each_attribute_by_files_has_its_directory(tmp_path: Path) -> None:
         '[[derive]]\nattribute = "length"\nwords = [1]\n'
     )
     config = load(text, {}, "test")
-    assert not faults_of_files(config)
     ((name, library),) = class_libraries(config).items()
-    library.refresh(())
+    assert not faults_of(library)
     assert (name, library.readable[entry].by_query) == ("traffic", {"red shoes": "head"})
     (tmp_path / "heads" / entry.name).write_text("query,class\nshoes,head\n")
-    (fault,) = faults_of_files(config)
+    ((_, changed),) = class_libraries(config).items()
+    fault = str(*faults_of(changed))
     assert entry.name in fault and f"must be {entry.sha256}, as the index says" in fault
