@@ -7,6 +7,7 @@ import pytest
 from relevanced.daemon.config import (
     Config,
     ConfigError,
+    Secret,
     describe,
     load,
     login_of,
@@ -73,7 +74,7 @@ def test_several_addresses_are_read_without_their_logins() -> None:
     url = "https://key:s%2Fcret@a.example.com:8081/ , http://b/apis/ccompat/v7"
     settings = registry_settings(of(f'url = "{url}"').registry)
     assert settings.urls == ("https://a.example.com:8081", "http://b/apis/ccompat/v7")
-    assert (settings.username, settings.password) == ("key", "s/cret")
+    assert (settings.username, settings.password) == ("key", Secret("s/cret"))
     assert "cret" not in repr(settings)
 
 
@@ -82,7 +83,7 @@ def test_settings_come_from_the_environment_too() -> None:
     given = {f"RELEVANCED_REGISTRY__{name}": value for name, value in environment.items()}
     settings = registry_settings(of("", **given).registry)
     assert settings.urls == (URL, "http://b")
-    assert (settings.username, settings.password) == ("u", SECRET)
+    assert (settings.username, settings.password) == ("u", Secret(SECRET))
 
 
 @pytest.mark.parametrize(
