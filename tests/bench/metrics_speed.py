@@ -43,6 +43,7 @@ def frozen_lists(count: int, depth: int) -> Lists:
     """Full lists of `depth` items, stored as by `Lists.of`; the pool is the items shown."""
     rng = np.random.default_rng(SEED)
     gains = rng.choice(len(GRADE_SHARES), size=(count, depth), p=GRADE_SHARES).astype(np.float64)
+    subtopics = np.stack([gains > 0, gains > 1], axis=-1).astype(np.float64)
     return Lists(
         gains=np.asfortranarray(gains),
         lengths=np.full(count, depth, dtype=np.int64),
@@ -53,6 +54,8 @@ def frozen_lists(count: int, depth: int) -> Lists:
         collection_size=np.full(count, 1000 * depth, dtype=np.int64),
         known=gains > 1,
         known_relevant=np.full(count, depth, dtype=np.int64),
+        subtopics=subtopics,
+        pool_subtopics=subtopics,
     )
 
 
