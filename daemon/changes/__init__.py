@@ -70,6 +70,7 @@ from .patterns import (
     pattern_of,
 )
 from .recovery import Falls, Recoveries, recovered
+from .scan import LEAST_SCORED, MOST_BEFORE_MS, Calls, Sides, called, scan, sides, threshold
 from .settings import DEFAULTS, ChangeSettings, ScoreFloor, family, is_of_failures
 from .silence import (
     EDGE_MS,
@@ -102,21 +103,7 @@ from .text import (
     plan_of,
     recovery,
 )
-from .timeline import (
-    HOUR_MS,
-    LEAST_SCORED,
-    MINUTE_MS,
-    MOST_BEFORE_MS,
-    Calls,
-    ScoreNoise,
-    ScoreTimeline,
-    Sides,
-    called,
-    groups,
-    scan,
-    sides,
-    threshold,
-)
+from .timeline import HOUR_MS, MINUTE_MS, ScoreNoise, ScoreTimeline, groups
 from .urgency import ToldChange, told_changes
 from .weeks import (
     ENDS,

@@ -29,7 +29,8 @@ from .ledger import (
 )
 from .levels import Loss, level, loss, within
 from .recovery import before_from
-from .timeline import HOUR_MS, LEAST_LOSS, ScoreTimeline
+from .scan import LEAST_LOSS
+from .timeline import HOUR_MS, ScoreTimeline
 
 LATELY_MS: Final = 48 * HOUR_MS
 """What ended longer ago decides about nothing that is open, whatever their intervals say."""

@@ -15,7 +15,8 @@ from relevanced.metrics import Floats, Integers
 from .evidence import STANDS_Z
 from .incidents import LiveRise, MeasuredChange
 from .recovery import ERRORS, LEAST_SCORED
-from .timeline import LEAST_LOSS, LOW_Z, from_the_top, variance
+from .scan import LEAST_LOSS, LOW_Z
+from .timeline import from_the_top, variance
 
 RAISED: Final = ("Success", "RR", "P", "ERR", "R")
 """Families that further feedback can only raise."""

@@ -15,17 +15,8 @@ import numpy as np
 from relevanced.metrics import Floats, Integers
 
 from .design_effect import BEFORE_KNOWN
-from .timeline import (
-    HOUR_MS,
-    LEAST_BEFORE_MS,
-    LEAST_LOSS,
-    LEAST_NOW_MS,
-    LEAST_SCORED,
-    ScoreNoise,
-    ScoreTimeline,
-    Sides,
-    threshold,
-)
+from .scan import LEAST_BEFORE_MS, LEAST_LOSS, LEAST_NOW_MS, LEAST_SCORED, Sides, threshold
+from .timeline import HOUR_MS, ScoreNoise, ScoreTimeline
 
 NINE_OF_TEN: Final = 1.2816
 """The 90 % quantile of the standard normal distribution."""

@@ -17,7 +17,8 @@ from relevanced.metrics import Booleans, Floats, Integers
 
 from .evidence import STANDS_Z
 from .levels import level, loss, onsets, within
-from .timeline import HOUR_MS, MOST_BEFORE_MS, ScoreNoise, ScoreTimeline, called, sides, threshold
+from .scan import MOST_BEFORE_MS, called, sides, threshold
+from .timeline import HOUR_MS, ScoreNoise, ScoreTimeline
 
 WINDOWS_H: Final = (1, 3, 6, 12, 24)
 ERRORS: Final = 3.0

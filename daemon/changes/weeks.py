@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from relevanced.metrics import Floats, Metric
 
 from . import settings
+from .scan import is_less_low
 from .settings import ChangeSettings, is_of_failures
-from .timeline import ScoreNoise, is_less_low, share_drift
+from .timeline import ScoreNoise, share_drift
 
 Flags: TypeAlias = NDArray[np.bool_]
 

@@ -55,18 +55,14 @@ from .api.routes import ROUTES
 from .api.schemas import EXAMPLES, TEXTS, field_docs
 from .api.stories import Changes, changes, headline
 from .negotiation import wants_gzip, wants_openmetrics
+from .password_hashes import bcrypt_hashed, find_crypt, hashed, matches, needs_crypt
 from .security import (
     OPEN_PATHS,
     READ_AGAIN_EVERY_S,
     Security,
     Unusable,
-    bcrypt_hashed,
     check,
-    find_crypt,
-    hashed,
     load,
-    matches,
-    needs_crypt,
     read_credentials,
 )
 from .server import CLOSING_PATIENCE_S, SHUTDOWN_PATIENCE_S, HttpServer, ListenError

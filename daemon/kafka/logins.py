@@ -27,9 +27,9 @@ from aiokafka.protocol.admin import (
     SaslHandShakeRequest,
 )
 
-from ..config import OAUTHBEARER, ReadAgain
+from ..config import OAUTHBEARER, ReadAgain, Secret
 from ..errors import Unavailable
-from ..logins import Credential, TlsFiles
+from ..logins import Credential, Password, TlsFiles
 
 RENEWED_AT: Final = 0.85
 """A connection logs in again after this part of its session, as Java's client does; later than a
@@ -113,12 +113,14 @@ async def create_conn(
     host: str,
     port: int,
     *,
-    sasl_plain_password: Credential | None = None,
+    sasl_plain_password: Credential | str | None = None,
     ssl_context: ReadAgain[TlsFiles] | None = None,
     **arguments: Any,
 ) -> RenewedConnection:
     """Stands for the client's own function: password and context may change from one connection to
     the next. Raises KafkaError, OSError, TimeoutError."""
+    if isinstance(sasl_plain_password, str):  # of a client that is not of this product
+        sasl_plain_password = Password(Secret(sasl_plain_password))
     for name in ("sasl_oauth_token_provider", "sasl_kerberos_service_name"):
         arguments.pop(name, None)
     arguments.pop("sasl_kerberos_domain_name", None)

@@ -85,7 +85,7 @@ SILENT_MS: Final = 7 * 24 * HOUR_MS
 
 
 @dataclass(frozen=True)
-class _Shown:
+class _Settled:
     """Impressions of settling panes that are in an experiment, (n,) of each, by pane."""
 
     panes: Integers
@@ -102,11 +102,11 @@ class _Shown:
         """Start of the first pane."""
         return int(self.panes[0])
 
-    def at(self, which: slice | Booleans) -> "_Shown":
+    def at(self, which: slice | Booleans) -> "_Settled":
         """Some of them."""
-        return _Shown(self.panes[which], self.index[which], self.assignments[which])
+        return _Settled(self.panes[which], self.index[which], self.assignments[which])
 
-    def each_pane(self) -> Iterator["_Shown"]:
+    def each_pane(self) -> Iterator["_Settled"]:
         """Those of each pane."""
         borders = np.flatnonzero(np.diff(self.panes)) + 1
         for start, stop in pairwise((0, *borders.tolist(), len(self))):
@@ -120,7 +120,7 @@ class _Share:
     lane: Lane
     spec: Spec
     tallies: Tallies
-    shown: _Shown
+    shown: _Settled
     states: Integers
     """(n,) gain state of each impression."""
     variants: list[str]
@@ -146,11 +146,11 @@ def settle_experiments(lane: Lane, slots: Integers) -> None:
     index, assignments = index[assignments > 0], assignments[assignments > 0]
     panes = pane_start(lane.open.times_ms.at(index), lane.plan.timing.base_ms)
     order = np.argsort(panes, kind="stable")
-    for shown in _at_once(lane, tracking, _Shown(panes[order], index[order], assignments[order])):
+    for shown in _at_once(lane, tracking, _Settled(panes[order], index[order], assignments[order])):
         _settle(lane, tracking, shown)
 
 
-def _at_once(lane: Lane, tracking: Tracking, shown: _Shown) -> Iterator[_Shown]:
+def _at_once(lane: Lane, tracking: Tracking, shown: _Settled) -> Iterator[_Settled]:
     """The impressions in parts that add the same in any order of their panes: each within an hour
     of a day, between the instants from which others count, and without a name that is to be
     admitted, of which those of earlier panes come first."""
@@ -185,7 +185,7 @@ def _is_known(lane: Lane, assignment_id: int) -> bool:
     )
 
 
-def _settle(lane: Lane, tracking: Tracking, shown: _Shown) -> None:
+def _settle(lane: Lane, tracking: Tracking, shown: _Settled) -> None:
     start_ms = shown.start_ms
     if tracking.excluded:
         excluded = within_stretches(lane.open.times_ms.at(shown.index), tracking.excluded)
@@ -249,7 +249,9 @@ def _has_room(experiments: Experiments, tracking: Tracking, now_ms: int) -> bool
     return len(undeclared) - len(silent) < tracking.most_discovered
 
 
-def _settle_experiment(lane: Lane, spec: Spec, shown: _Shown, variants: Mapping[int, str]) -> None:
+def _settle_experiment(
+    lane: Lane, spec: Spec, shown: _Settled, variants: Mapping[int, str]
+) -> None:
     """Add impressions of the experiment: those of a part of `_at_once`, or of one of its panes."""
     tallies = lane.experiments.by_name[spec.name]
     since_ms = spec.shares_since(shown.start_ms)
@@ -295,7 +297,7 @@ def _below_cap(share: _Share, selected: Integers) -> Integers:
 
 
 def _share_of(
-    lane: Lane, spec: Spec, tallies: Tallies, shown: _Shown, variants: Mapping[int, str]
+    lane: Lane, spec: Spec, tallies: Tallies, shown: _Settled, variants: Mapping[int, str]
 ) -> _Share:
     admitted = _admitted_variants(lane, spec, tallies, shown.assignments, variants)
     arm_of = np.full(len(lane.assignments), -1)
