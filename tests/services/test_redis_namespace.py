@@ -4,6 +4,7 @@ import asyncio
 import time
 
 import pytest
+from structlog.testing import capture_logs
 
 from relevanced.daemon.errors import Unavailable
 from relevanced.daemon.storage import (
@@ -258,33 +259,32 @@ async def test_eviction_policy_may_be_secret(own_redis: OwnRedis) -> None:
 
 @pytest.mark.parametrize("how", ["renamed", "by ACL"])
 async def test_a_server_that_forbids_scan_and_config_only_keeps_old_keys(
-    own_redis: OwnRedis, how: str, capsys: pytest.CaptureFixture[str]
+    own_redis: OwnRedis, how: str
 ) -> None:
     """And says so once."""
     server = own_redis(**({"rename_command": 'SCAN ""'} if how == "renamed" else {}))
     server.run_command("ACL SETUSER default -config" + (" -scan" if how == "by ACL" else ""))
-    async with client_at(server.url) as client:
-        namespace, stop = own(client), asyncio.Event()
-        await namespace.sign_of_life(0)
-        await client.zadd("relevanced:namespaces", {"relevanced-1": 1})
-        store = LaneStore(client, namespace.name)
-        await store.claim(LANE, "a", START)
-        store._unswept[LANE] = "mark"
-        tasks = [
-            asyncio.create_task(show_life(namespace, lambda: 1, 1, stop)),
-            asyncio.create_task(sweep_lanes(store, stop)),
-        ]
-        said = list[str]()
-        async with asyncio.timeout(60):
-            while len(said) < 2:
-                await asyncio.sleep(0.05)
-                lines = capsys.readouterr().out.splitlines()
-                said += [line for line in lines if "nobody uses" in line and "warning" in line]
-        assert not any(task.done() for task in tasks)
-        assert float(await client.zscore("relevanced:namespaces", namespace.name)) > 0
-        assert await namespace.eviction_policy() == "noeviction"
-        stop.set()
-        await asyncio.gather(*tasks)
+    with capture_logs() as logged:
+        async with client_at(server.url) as client:
+            namespace, stop = own(client), asyncio.Event()
+            await namespace.sign_of_life(0)
+            await client.zadd("relevanced:namespaces", {"relevanced-1": 1})
+            store = LaneStore(client, namespace.name)
+            await store.claim(LANE, "a", START)
+            store._unswept[LANE] = "mark"
+            tasks = [
+                asyncio.create_task(show_life(namespace, lambda: 1, 1, stop)),
+                asyncio.create_task(sweep_lanes(store, stop)),
+            ]
+            async with asyncio.timeout(60):
+                while len([one for one in logged if one["log_level"] == "warning"]) < 2:
+                    await asyncio.sleep(0.05)
+            assert all("nobody uses" in one["event"] for one in logged)
+            assert not any(task.done() for task in tasks)
+            assert float(await client.zscore("relevanced:namespaces", namespace.name)) > 0
+            assert await namespace.eviction_policy() == "noeviction"
+            stop.set()
+            await asyncio.gather(*tasks)
 
 
 async def test_every_step_raises_when_the_server_is_gone(redis: AnyRedis) -> None:
