@@ -46,6 +46,9 @@ PROPERTIES: Final = {
     "broker.heartbeat.interval.ms": "500",
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "1000",
+    # events of tests are of one fixed day: retention is stated, and never comes to delete them
+    "log.initial.task.delay.ms": "86400000",
+    "log.retention.check.interval.ms": "86400000",
 }
 JAVA_FLAGS: Final = ("-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 """Little memory and a quick start rather than throughput."""
