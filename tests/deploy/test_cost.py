@@ -67,7 +67,7 @@ def test_judged_metrics_add_as_many_as_the_page_says() -> None:
     for name, value in values.items():
         text = text.replace(name, str(value))
     count = int(eval(text.replace("×", "*"), {"__builtins__": {}}))  # noqa: S307
-    assert len(of_the_whole([exposed_judged(scores)])) == count == 99
+    assert len(of_the_whole([exposed_judged(scores)])) == count == 153
     assert f"{count} per segment" in PAGE
 
 

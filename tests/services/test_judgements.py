@@ -164,7 +164,7 @@ async def test_directory_that_hangs_is_said_and_holds_neither_start_nor_exit(
         assert time.monotonic() - began_s < 20
         daemon = stage.daemon("held")
         await until(lambda: NOT_READ in daemon.readiness(), daemon)
-        assert '"ready":false' in daemon.readiness()
+        await until(lambda: '"ready":false' in daemon.readiness(), daemon)
         daemon.get("/startedz")  # so a roll-out goes on to the others
     await stage.wait_for("held", MORE)
     await until(lambda: '"ready":true' in daemon.readiness(), daemon)

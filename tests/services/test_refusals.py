@@ -139,7 +139,6 @@ REDIS = {
     "read-only": ("read-only", "takes no writes: see whether redis.url names the master"),
     "no permission": ("permission", "may not do this: see its ACL"),
     "TLS to a plain port": ("tls", "does not speak TLS there: see rediss:// in redis.url"),
-    "no such CA": ("tls", "see redis.ssl_cafile, redis.ssl_certfile and redis.ssl_keyfile"),
     "nobody there": ("connection", "ConnectionError"),
 }
 
@@ -160,7 +159,6 @@ def redis_case(server: RedisServer, name: str) -> str:
         "wrong password": f"redis://reader:wrong@{at}",
         "no permission": f"redis://reader:right@{at}",
         "TLS to a plain port": f"rediss://{at}",
-        "no such CA": f"rediss://{at}?ssl_ca_certs=/nowhere/ca.pem",
         "nobody there": "redis://127.0.0.1:1",
     }
     commands = {
@@ -185,6 +183,11 @@ async def test_a_redis_that_cannot_be_used_is_said_as_what_it_is(
     finally:
         await close(client)
     assert raised.value.trouble == trouble, raised.value
+
+
+def test_a_file_that_is_not_there_is_said_before_anything_connects() -> None:
+    with pytest.raises(ValueError, match="ssl_ca_certs=/nowhere/ca.pem: cannot be read: No such"):
+        connect("rediss://127.0.0.1?ssl_ca_certs=/nowhere/ca.pem")
 
 
 @pytest.fixture

@@ -53,6 +53,7 @@ _TORN: Final = (AttributeError, RuntimeError)
 """Raised by calls on a cluster while the client reads a new layout: it closes connections on which
 other calls are under way, and their stream is gone."""
 _CLOSED: Final = ("Connection closed by server", "Connection reset by peer")
+_OWN_CERTIFICATE: Final = "another certificate of the client: see redis.ssl_certfile"
 _SLOW: Final = "Timeout connecting"
 """Also where a server without TLS waits for the rest of what a TLS handshake looks like to it."""
 _FILES: Final = {
@@ -298,8 +299,10 @@ def _trouble(error: Exception, *, is_tls: bool) -> tuple[Trouble, str]:
         return "tls", "see redis.ssl_cafile, redis.ssl_certfile and redis.ssl_keyfile"
     if is_tls and _SLOW in text:
         return "tls", "or the server does not speak TLS there: see rediss:// in redis.url"
-    if not is_tls and any(words in text for words in _CLOSED):
-        return "connection", "where it does so at once, it may want TLS: redis.url with rediss://"
+    if any(words in text for words in _CLOSED):
+        # A server that refuses a certificate may hang up before its reason has arrived.
+        wants = _OWN_CERTIFICATE if is_tls else "TLS: redis.url with rediss://"
+        return "connection", f"where it does so at once, it may want {wants}"
     is_connection = isinstance(error, RedisConnectionError | RedisTimeoutError | OSError)
     return "connection" if is_connection else "other", ""
 
