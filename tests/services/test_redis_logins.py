@@ -228,10 +228,7 @@ REFUSALS = {
     "sentinel ACL": ("permission", "redis.sentinel_username may not do this"),
     "password": ("login", "Redis refuses the login: see redis.password"),
     "ssl_cafile": ("tls", "no Sentinel answers: .* unknown authority .*: see redis.ssl_cafile"),
-    "no certificate": (
-        "tls|connection",
-        "want.* another certificate of the client.*: see redis.ssl_c",
-    ),
+    "no certificate": ("tls|connection", "another certificate of the client.*: see redis.ssl_cert"),
     "no TLS": ("connection", "it may want TLS: redis.url with rediss://"),
     "name": ("connection", "no Sentinel knows a master of that name: see what follows /"),
     "nobody there": ("connection", "no Sentinel answers: "),
