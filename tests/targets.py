@@ -22,6 +22,9 @@ TABLE: Final = {
     "tests": TEST,
     "tests/bench": REST,
     "tests/chaos": REST,
+    # simulated shops for days, and one change planted in each stored field
+    "tests/daemon/changes/test_repairs.py": REST,
+    "tests/daemon/recompute/verify/test_plants.py": REST,
     # much simulated traffic, for commands that people run by hand
     "tests/daemon/tools/doctor/test_formats.py": REST,
     "tests/daemon/tools/doctor/test_other_kinds.py": REST,
