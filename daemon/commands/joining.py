@@ -59,7 +59,13 @@ def decision(own: OwnRedis, group: GroupState) -> str:
     'take'
     >>> decision(empty, GroupState("a1 redis:6379/0", has_offsets=True, members=1))
     'stay out'
+    >>> decision(empty, GroupState(members=1))
+    'stay out'
     """
+    if own.known_id is None and group.members:
+        # Those in the group know its id, and put it back within seconds where this Redis lost it.
+        # Another id, made here meanwhile, would keep everybody out.
+        return "stay out"
     if not group.note:
         # Offsets without a note are of an older release: they are ours where the lanes are.
         is_ours = not group.has_offsets or own.has_lanes or own.known_id is not None
@@ -168,14 +174,14 @@ class Joining:
         another one now. Ends then."""
         own_id = note.split()[0]
         while True:
-            await asyncio.sleep(KEEP_EVERY_S)
             try:
                 found, was_lost = await self._namespace.keep_id(own_id)
             except Unavailable:
-                continue
+                found, was_lost = own_id, False
             if was_lost:
                 log.error("Redis lost the id of this namespace, which has it again", id=own_id)
             if found != own_id:
                 here = OwnRedis(found, True, self._address).note
                 source.refuse(other_redis(settings.group_id, note, here))
                 return
+            await asyncio.sleep(KEEP_EVERY_S)
