@@ -29,13 +29,13 @@ class _Shown:
     """Into the columns of open impressions."""
 
 
-def decide(lane: Lane) -> None:
-    """Join the held feedback whose impressions have all been read, and count it. Before a pane
-    settles."""
+def decide(lane: Lane, *, is_read: bool = False) -> None:
+    """Join the held feedback whose impressions have all been read, and count it; `is_read`: all
+    there are. Before a pane settles."""
     wait_ms, watermark, touches = lane.plan.touch_ms, lane.watermark_ms, lane.open.touches
     if wait_ms is None or watermark is None or touches is None:
         return
-    due = list(lane.waiting.take_held(watermark - wait_ms))
+    due = list(lane.waiting.take_held(None if is_read else watermark - wait_ms))
     if not due:
         return
     shown = _shown_to(lane, touches, {feedback.visitor for feedback in due})

@@ -92,9 +92,9 @@ class WaitingFeedback:
             if serial in self.by_serial:
                 yield self.remove(serial)
 
-    def take_held(self, time_ms: int) -> Iterator[Held]:
-        """Remove and yield what is held of this time or an earlier one."""
-        while self._held and self._held[0][0] <= time_ms:
+    def take_held(self, time_ms: int | None) -> Iterator[Held]:
+        """Remove and yield what is held of this time or an earlier one; None: all of it."""
+        while self._held and (time_ms is None or self._held[0][0] <= time_ms):
             _, serial = heappop(self._held)
             if serial in self.by_serial:
                 feedback = self.remove(serial)

@@ -127,6 +127,13 @@ class LaneDriver:
             sink.take(settled)
         lane.start_batch()
 
+    def note_end(self) -> None:
+        """Join what last touch holds: no impression comes any more that it could wait for."""
+        if self.lane.plan.touch_ms is not None:
+            last_touch.decide(self.lane, is_read=True)
+            scoring.apply_changes(self.lane)
+            self.lane.start_batch()
+
     def finish(self) -> None:
         """Hand over the rest, as if time had passed since the last event. The lane can take no more
         events afterwards."""

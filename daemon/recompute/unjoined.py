@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Final
 
 from ..changes import text
-from ..lane import Lane
+from ..lane import Held, Lane
 
 EXAMPLES: Final = 2
 """Ids that are shown of each side."""
@@ -27,7 +27,10 @@ class Unjoined:
     outcomes: Mapping[str, int]
     """Outcome of feedback → how much, without what still waits."""
     waiting: int
-    """Feedback for an impression that was not read."""
+    """Feedback for an impression that was not read; with last touch also for an item that no list
+    of its visitor showed."""
+    unknown_visitors: int
+    """Feedback that last touch should join, of visitors without an impression in their lane."""
     off_list: int
     """Feedback for an item that its impression did not show."""
     kinds: Mapping[str, int]
@@ -36,6 +39,8 @@ class Unjoined:
     """Reason → how many records; whether of feedback is not known."""
     grades: Collection[str]
     """The kinds that have one."""
+    by_visitor: bool
+    """Whether some feedback joins by last touch."""
     shown_ids: tuple[str, ...]
     """Some ids of impressions."""
     feedback_ids: tuple[str, ...]
@@ -53,21 +58,25 @@ class Unjoined:
             rejected.update(lane.counts["rejected"])
         outcomes.subtract(before)
         joined = outcomes["joined"]
-        waiting = [one for lane in lanes for one in lane.waiting.by_serial.values()]
+        every = (one for lane in lanes for one in lane.waiting.by_serial.values())
+        waiting = [one for one in every if not isinstance(one, Held)]  # which is not due yet
         total = len(waiting) + sum(outcomes[outcome] for outcome in ("joined", *NOT_JOINED))
         if joined and (total < LEAST or joined >= FEW * total):
             return None
         off_list = [one for one in waiting if one.bound_ms is not None]
         unbound = (one.impression_id for one in waiting if one.bound_ms is None)
-        ids = dict.fromkeys(id_ for id_ in unbound if id_)
+        ids = dict.fromkeys(unbound)
+        unknown_visitors = outcomes["unknown_visitor"]
         return cls(
             joined,
             outcomes,
-            waiting=len(waiting) - len(off_list) + outcomes["unjoined"],
+            waiting=len(waiting) - len(off_list) + outcomes["unjoined"] - unknown_visitors,
+            unknown_visitors=unknown_visitors,
             off_list=len(off_list) + outcomes["off_list"],
             kinds=kinds,
             rejected=rejected,
             grades=lanes[0].plan.grades.keys(),
+            by_visitor=lanes[0].plan.touch_ms is not None,
             shown_ids=tuple(
                 lane.open.ids[at].decode()
                 for lane in lanes
@@ -86,7 +95,8 @@ class Unjoined:
     def missed(self) -> int:
         """The feedback of kinds with a grade that did not join."""
         others = (*LATE, "beyond_depth")
-        return self.waiting + self.off_list + sum(self.outcomes[outcome] for outcome in others)
+        late = sum(self.outcomes[outcome] for outcome in others)
+        return self.waiting + self.unknown_visitors + self.off_list + late
 
     @property
     def _total(self) -> int:
@@ -125,7 +135,13 @@ class Unjoined:
             if self.shown_ids and self.feedback_ids:
                 shown, asked = _listed(self.shown_ids), _listed(self.feedback_ids)
                 ids = f": impression ids look like {shown}, those of feedback like {asked}"
-            yield f"{self.waiting:,} are for impressions that were not read{ids}."
+            touch = ", or items that no list of their visitor showed" if self.by_visitor else ""
+            yield f"{self.waiting:,} are for impressions that were not read{touch}{ids}."
+        if self.unknown_visitors:
+            yield (
+                f"{self.unknown_visitors:,} are of visitors without an impression: are visitors"
+                " named alike in both, and both topics keyed by them?"
+            )
         late = sum(self.outcomes[outcome] for outcome in LATE)
         if late:
             yield f"{late:,} came after attribution.window."

@@ -129,6 +129,7 @@ class FileEvents:
             for records in batches(ordered, apart):
                 driver.apply(TOPIC, self._parts(records, decode, driver.lane), {})
         # Those of the lane, and of lines that never came to it.
+        driver.note_end()
         driver.lane.counts["rejected"].clear()
         driver.lane.counts["rejected"].update(self.refusals.counts)
 

@@ -122,6 +122,7 @@ def _in_order(events: Sequence[Event], plan: Plan) -> Lane:
     driver = LaneDriver(lane)
     for start in range(0, len(events), EVENTS_AT_ONCE):
         driver.apply_events(TOPIC, events[start : start + EVENTS_AT_ONCE])
+    driver.note_end()
     return lane
 
 

@@ -95,6 +95,18 @@ def test_by_id_first_what_has_an_id_counts_as_by_id(tmp_path: Path) -> None:
     assert {k: totals(lane)[k] for k in same} == {k: totals(by_id)[k] for k in same}
 
 
+def test_at_the_end_of_a_recording_nothing_is_waited_for(tmp_path: Path) -> None:
+    """The last seconds of clicks count, and backfill has them too."""
+    shown, clicked = (e for e in ({"visitor": "v"} | one for one in events()[:2]))
+    shown |= {"type": "impression", "impression_id": "s", "items": ["d"]}
+    clicked |= {"type": "feedback", "kind": "click", "item": "d"}
+    clicked["timestamp"] = timestamp_text(START_MS + 2000)
+    shown["timestamp"] = timestamp_text(START_MS)
+    lane = scored(tmp_path / "events.jsonl", [shown, clicked], TOUCH)
+    assert counts_of(lane)["feedback_outcomes"] == {"joined": 1, "joined_last_touch": 1}
+    assert not lane.waiting
+
+
 def test_a_login_keeps_the_first_id_of_the_session(tmp_path: Path) -> None:
     at = [timestamp_text(START_MS + 1000 * n) for n in range(3)]
     product = {"product_id": "a", "position": 1}

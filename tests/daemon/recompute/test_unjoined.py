@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from relevanced.daemon.config import Config
+from relevanced.daemon.config import load
 from relevanced.daemon.recompute import replay
 
 IMPRESSIONS = [
@@ -29,10 +29,12 @@ Replayed = Callable[..., tuple[int, str]]
 def replayed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Replayed:
     """The exit code, and what is printed beside the scores."""
 
-    def of(*events: dict[str, Any]) -> tuple[int, str]:
+    def of(*events: dict[str, Any], config: str = "") -> tuple[int, str]:
         path = tmp_path / "events.jsonl"
         path.write_text("\n".join(lines(events)))
-        code = replay.replay([str(path)], Config(), "json", as_is=False, progress=False)
+        code = replay.replay(
+            [str(path)], load(config, {}, "test"), "json", as_is=False, progress=False
+        )
         return code, capsys.readouterr().err
 
     return of
@@ -95,3 +97,20 @@ def test_where_hardly_any_joins_it_is_said_too(replayed: Replayed) -> None:
 def test_kinds_without_a_grade_are_not_missed(replayed: Replayed) -> None:
     views = [event for _ in range(10) for event in feedback(kind="view")]
     assert replayed(*IMPRESSIONS, *feedback()[:1], *views) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("reaction", "said"),
+    [
+        ({"visitor": "guest"}, "3 are of visitors without an impression: are visitors named alike"),
+        ({"item": "x"}, "3 are for impressions that were not read, or items that no list of their"),
+    ],
+)
+def test_why_last_touch_joins_nothing_is_said_as_that(
+    replayed: Replayed, reaction: dict[str, Any], said: str
+) -> None:
+    shown = [one | {"visitor": "v"} for one in IMPRESSIONS]
+    reactions = feedback(**({"visitor": "v"} | reaction))
+    config = '[attribution]\njoin = "last_touch"'
+    code, text = replayed(*shown, *reactions, config=config)
+    assert code == 1 and said in text, text
