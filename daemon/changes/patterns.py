@@ -207,7 +207,7 @@ def holds(condition: Condition, evidence: Mapping[str, float]) -> bool:
 
 OUT_Z: Final = -3.0
 """A segment that is taken out is at least so many errors low, by itself and against the rest."""
-STANDS_Z: Final = -2.5
+PART_STANDS_Z: Final = -2.5
 """Each segment of those that stand is less low than this."""
 TOGETHER_Z: Final = -2.0
 """All that stand, at a constant mix, are less low than this."""
@@ -366,7 +366,7 @@ def _taken_out(change: CarriedChange) -> Booleans:
 
 
 def _stand(change: CarriedChange, which: Booleans) -> bool:
-    if (change.z[which] <= STANDS_Z).any():
+    if (change.z[which] <= PART_STANDS_Z).any():
         return False
     together, error = change.together(which)
     return together > TOGETHER_Z * error or error == 0

@@ -1,8 +1,8 @@
 """Tokens of an issuer by OAuth 2.0's client credentials: Keycloak, Okta, Entra, Confluent Cloud."""
 
 import base64
+from functools import partial
 from http import HTTPStatus
-from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
@@ -10,6 +10,7 @@ import aiohttp
 import msgspec
 
 from ..errors import Unavailable
+from ..files import BRIEF_S, FileLooks, content
 from .tokens import Token
 
 TIMEOUT_S: Final = 10.0
@@ -39,12 +40,14 @@ class ClientCredentials:
         self._client_id = client_id
         self._secret_file = secret_file
         self._scope = scope
+        self._looks = FileLooks(f"{section}.token_client_secret_file", BRIEF_S)
 
     async def fetch(self) -> Token:
         """Return a token. The secret is read anew each time. Raises Unavailable."""
         where = f"{self._section}.token_url={self._url}"
         form = {"grant_type": "client_credentials"}
         form |= {"scope": self._scope} if self._scope else {}
+        headers = {"Authorization": await self._login(), "Accept": "application/json"}
         timeout = aiohttp.ClientTimeout(total=TIMEOUT_S)
         try:
             async with (
@@ -53,7 +56,7 @@ class ClientCredentials:
                 session.post(
                     self._url,
                     data=form,
-                    headers={"Authorization": self._login(), "Accept": "application/json"},
+                    headers=headers,
                     allow_redirects=False,
                 ) as response,
             ):
@@ -71,9 +74,10 @@ class ClientCredentials:
             raise Unavailable(f"{where}: gives tokens that have ended")
         return Token(issued.access_token, issued.expires_in)
 
-    def _login(self) -> str:
+    async def _login(self) -> str:
         try:
-            secret = Path(self._secret_file).read_text(encoding="utf-8-sig").strip()
+            read = await self._looks.look(partial(content, self._secret_file))
+            secret = read.decode("utf-8-sig").strip()
         except (OSError, UnicodeDecodeError) as error:
             name = f"{self._section}.token_client_secret_file={self._secret_file}"
             raise Unavailable(f"{name}: cannot be read: {error}") from error

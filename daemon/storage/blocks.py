@@ -39,7 +39,7 @@ from ..lane import (
 from ..plan import NO_SURFACE
 from .head import BlockEntry
 from .keys import pack, pack_integers, unpack, unpack_integers
-from .row_pages import PackedSearches, packed_searches, unpacked_searches
+from .searches import PackedSearches, packed_searches, unpacked_searches
 
 NO_SLOTS: Final[Integers] = np.zeros(0, np.int64)
 MERGED_ENTRIES: Final = 4096

@@ -19,15 +19,7 @@ from msgspec.structs import astuple
 
 from relevanced.metrics import Integers
 
-from ..lane import (
-    WHOLE,
-    Lane,
-    LaneQueries,
-    Tables,
-    cut,
-    joined_texts,
-    new_tables,
-)
+from ..lane import WHOLE, Lane, LaneQueries, Tables, cut, joined_texts, new_tables
 from ..plan import Plan
 from ..queries import UNICODE_VERSION, QueryTable, secret_fingerprint
 from . import row_pages

@@ -12,32 +12,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import msgspec
-import numpy as np
-
-from relevanced.metrics import Integers
-
 from ..judgements import NOTHING_READ, DatedFiles, IndexEntry, Timeline
-from ..lane import (
-    ExamplesByKey,
-    Lane,
-    OpenSearches,
-    PagedRows,
-    Rows,
-    RowSet,
-    cut,
-    latest_ms,
-)
+from ..lane import ExamplesByKey, Lane, PagedRows, Rows, RowSet, latest_ms
 from ..panes import PaneKey, Timing
 from ..queries import Examples
-from .keys import (
-    RowKeys,
-    pack,
-    pack_integers,
-    pack_page,
-    unpack,
-    unpack_integers,
-    unpack_page,
-)
+from .keys import RowKeys, pack, pack_page, unpack, unpack_page
 
 Packed = dict[int, bytes]
 """Page → its rows, as they are stored."""
@@ -282,40 +261,3 @@ def restored(
     examples.stored, examples.lost = dict(hours), set(lost)
     for part in parts:
         examples.by_key |= by_key_of(part)
-
-
-class PackedSearches(msgspec.Struct, array_like=True, frozen=True):
-    """The searches of the new impressions of a block, n of them. Numbers belong to one process, so
-    the block has a table of the keys that it uses."""
-
-    keys: bytes
-    key_lengths: bytes
-    searches: bytes
-    """Of each impression, the index of its key."""
-    users: bytes
-    """Of each, the hash of its user, of 4 bytes; empty where there are none."""
-
-
-def packed_searches(lane: Lane, new: Integers) -> PackedSearches | None:
-    """Return those of the impressions at these slots; None where queries are not kept."""
-    columns, known = lane.open.searches, lane.query_keys
-    if columns is None or known is None or not len(new):
-        return None
-    found = columns.at(lane.open.index_of(new))
-    table, which = found.distinct_numbers()
-    keys, lengths = known.joined(table)
-    users = found.users.astype("<u4").tobytes() if found.users.any() else b""
-    return PackedSearches(keys, pack_integers(lengths), pack_integers(which), users)
-
-
-def unpacked_searches(lane: Lane, stored: PackedSearches | None, new: int) -> OpenSearches | None:
-    """Return those of `new` impressions; None where none are stored, or queries are not kept."""
-    known = lane.query_keys
-    if known is None or stored is None:
-        return None
-    texts = cut(stored.keys, unpack_integers(stored.key_lengths))
-    numbers = known.numbers_of([text.decode(errors="surrogatepass") for text in texts])
-    users = np.zeros(new, np.int64)
-    if stored.users:
-        users[:] = np.frombuffer(stored.users, "<u4")
-    return OpenSearches(numbers[unpack_integers(stored.searches)], users)

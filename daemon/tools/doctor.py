@@ -72,7 +72,9 @@ Samples: TypeAlias = dict[str, list[LogRecord]]
 @click.option("--schema-file", type=FILE, help="The Avro schema of records that name none.")
 @click.option("--descriptor-set", type=FILE, help="A FileDescriptorSet of Protobuf, and with it:")
 @click.option("--message", help="the full name of the message that the records are.")
-@options.config_option("The settings of Kafka and of the registry, such as TLS and a login.")
+@options.config_option(
+    "The settings of Kafka, its topics, and of the registry, such as TLS and a login."
+)
 @click.option(
     "--out", type=click.Path(dir_okay=False), help="Write the proposed configuration here."
 )
@@ -180,7 +182,7 @@ def _config(
         "--kafka": ("RELEVANCED_KAFKA__BOOTSTRAP_SERVERS", brokers),
         "--topics": ("RELEVANCED_KAFKA__TOPICS", topics),
     }
-    return options.configured(config_file, given)
+    return options.configured(config_file, given, takes_sources=True)
 
 
 async def _sampled(config: Config, since_ms: int, max_bytes: int, bars: Progress) -> Samples:

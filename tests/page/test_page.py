@@ -1,6 +1,7 @@
 """The web page, in a real browser: it shows what the API returns, whatever that contains."""
 
 from dataclasses import replace
+from typing import Any
 
 import msgspec
 import pytest
@@ -124,6 +125,24 @@ async def test_variants_carry_the_verdicts_of_experiments(page: Page, story: Rea
         experiment.warnings[0] in shown_text
         and f"all {experiment.impressions:,} settled impressions" in shown_text
     )
+    await daemon.stop(page)
+
+
+async def test_an_experiment_without_a_grouping_of_its_own_is_shown(
+    page: Page, story: Reading
+) -> None:
+    def ungrouped(answer: dict[str, Any]) -> dict[str, Any]:
+        kept = [one for one in answer["groupings"] if not one["grouping"].startswith("experiment:")]
+        return answer | {"groupings": kept}
+
+    await page.alter("*/api/v1/segments*", ungrouped)
+    found = found_of(both())
+    daemon = Daemon(replace(story, experiments=found))
+    await daemon.start()
+    await page.open(daemon.unfolded)
+    await page.until("!!document.querySelector('#experiments td.better')")
+    shown = f"all {found.experiments[0].impressions:,} settled impressions"
+    assert shown in await text(page, "#experiments")
     await daemon.stop(page)
 
 

@@ -59,6 +59,14 @@ async def test_doctor_reads_a_topic_and_leaves_no_trace(
 
 
 async def test_what_cannot_be_read_is_said(kafka: Broker, tmp_path: Path) -> None:
+    """Also of the topics that a configuration names."""
+    file = tmp_path / "shop.toml"
+    file.write_text(
+        f'[kafka]\nbootstrap_servers = ["{kafka.bootstrap}"]\n[[sources]]\ntopic = "not-there"\n'
+        'preset = "ubi"\n'
+    )
+    code, said = await command("doctor", "--config", str(file))
+    assert code == 1 and "not-there" in said
     code, said = await command("doctor", "--kafka", kafka.bootstrap, "--topics", "no-such-topic")
     assert code == 1 and "no-such-topic" in said
     code, said = await command("doctor", "--kafka", "127.0.0.1:1", "--topics", "a")

@@ -35,8 +35,8 @@ from ...exporter import Detection, Reading
 from ...plan import Plan
 from ...views import SETTLED
 from .changes import (
-    BackLive,
     Another,
+    BackLive,
     Explained,
     GradedBy,
     Headline,

@@ -214,6 +214,24 @@ def test_check_config_states_what_a_change_restarts(tmp_path: Path) -> None:
     assert relevanced("check-config", old, "--against", old).stdout.endswith("# no difference\n")
 
 
+def test_a_file_does_not_differ_from_itself_where_it_drops_events(tmp_path: Path) -> None:
+    file = config_file(
+        tmp_path,
+        """[[sources]]
+topic = "a"
+preset = "segment"
+[sources.impression]
+id = "properties.search_id"
+[sources.feedback]
+id = "properties.search_id"
+[[sources.drop]]
+reason = "bots"
+where = "context.bot"
+""",
+    )
+    assert relevanced("check-config", file, "--against", file).stdout.endswith("# no difference\n")
+
+
 @pytest.mark.parametrize(
     ("text", "verdict"),
     [('[log]\nlevel = "debug"', "namespace stays"), ('[redis]\nnamespace = "b"', "fresh name")],

@@ -5,6 +5,7 @@ from typing import Final
 import pytest
 
 from relevanced.daemon.changes import Marker
+from relevanced.daemon.events import instant_ms
 from relevanced.daemon.exporter import Publisher, Reading
 from relevanced.daemon.http import HeadlineParts, changes, headline
 from relevanced.daemon.panes import HOUR_MS
@@ -70,3 +71,22 @@ def test_what_was_low_until_a_repair_is_not_worse_in_a_window_that_contains_it()
     verdicts = {(row.metric, row.segment): row.verdict for row in found.changes}
     assert verdicts["RR@10", "DE"] == verdicts["RR@10", "all"] == "recovered"
     assert "worse" not in verdicts.values() and verdicts["RR@10", "US"] == "level"
+
+
+def test_what_live_traffic_shows_to_be_back_is_said_of_the_change_until_that_has_settled() -> None:
+    over_ms = NOW_MS - 50 * MINUTE_MS
+    site = Recovering(over_ms - 4 * HOUR_MS, over_ms - 45 * MINUTE_MS, over_ms, 0.65)
+    publisher = Publisher(PLAN)
+    found = changes(reading(site, over_ms - 5 * MINUTE_MS, publisher), "1h", "settled", {})
+    (change,) = found.open
+    assert change.back_live is None and change.text.endswith(", not recovered.")
+    found = changes(reading(site, over_ms, publisher), "1h", "settled", {})
+    (change,) = found.open
+    assert found.headline.tone == "good" and change.back_live is not None
+    assert instant_ms(change.back_live.since) == pytest.approx(over_ms, abs=3 * MINUTE_MS)
+    assert change.level_now.mean is not None
+    assert change.back_live.mean > 2 * change.level_now.mean
+    assert "; live it is back at" in change.text
+    found = changes(reading(site, NOW_MS, publisher), "1h", "settled", {})
+    (over,) = (one for one in found.closed if one.segment == "DE")
+    assert not found.open and over.back_live is None and over.recovered is not None
