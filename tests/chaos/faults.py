@@ -216,16 +216,16 @@ async def promote(round: Round, fault: Fault, *, kill: bool) -> bool:
 
 async def move_slots(round: Round, fault: Fault) -> bool:
     """Move the slots of all lanes, one after the other."""
-    await round.wait_for_keys()
     async with round.redis.lock:
+        await round.wait_for_keys()
         for lane in range(PARTITIONS):
             await round.redis.move(round.slot_of_lane(lane))
     return True
 
 
 async def fail_over(round: Round, fault: Fault) -> bool:
-    await round.wait_for_keys()
     async with round.redis.lock:
+        await round.wait_for_keys()
         await round.redis.fail_over(round.slot_of_lane(int(fault.fraction * PARTITIONS)))
     return True
 
