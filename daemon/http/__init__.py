@@ -8,7 +8,16 @@ from .api.changes import Headline, HeadlineParts, OpenChange
 from .api.compared import LEAST_SCORED, Change, Estimate, Verdict, onsets, verdict
 from .api.experiments import Buckets, buckets, over_time
 from .api.health import Role
-from .api.history import MOST_HOUR_ROWS, History, Hours, Stretch, compared_periods, history, hours
+from .api.history import (
+    MOST_HOUR_ROWS,
+    History,
+    Hours,
+    Stretch,
+    compared_periods,
+    history,
+    hours,
+    judged_history,
+)
 from .api.judged import (
     CLASSES_PATH,
     JUDGED_PATH,
@@ -20,7 +29,6 @@ from .api.judged import (
     class_files,
     dated_file,
     judged,
-    judged_history,
     judged_scores,
 )
 from .api.loading import ACKNOWLEDGE_PATH, MARKERS_PATH

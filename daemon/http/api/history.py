@@ -1,5 +1,5 @@
-"""One metric of one segment over time: pane by pane, in the two periods that are compared, and hour
-by hour for weeks. Pure.
+"""One metric of one segment over time: pane by pane, by feedback or by judgements, in the two
+periods that are compared, and hour by hour for weeks. Pure.
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from ...events import instant_ms, timestamp_text
-from ...exporter import MeasureScores, Reading
+from ...exporter import MeasureScores, Reading, best_case_of, judged_shares
 from ...lane import Rows
 from ...panes import HOUR_MS, Window, pane_start
 from ...plan import Plan
@@ -101,6 +101,76 @@ def panes_of(
     return tuple(
         Pane(timestamp_text(start), timestamp_text(start + span.pane_ms), *numbers)
         for start, *numbers in zip(starts, means, errors, scored, rows[:, 0].tolist(), strict=True)
+    )
+
+
+class JudgedPane(Pane, frozen=True, forbid_unknown_fields=True):
+    """A short interval of event time, without its end, by judgements."""
+
+    best_case: float | None
+    """The mean if items without a judgement were as good as judged ones."""
+    items_share: float | None
+    """Share of the first places of the lists whose item is judged; null without any."""
+
+
+class JudgedHistory(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The panes of a window that are kept and that the files of now graded, oldest first."""
+
+    judged_metric: str
+    """Name of the metric that is scored by judgements."""
+    grouping: str
+    segment: str
+    window: str
+    window_seconds: int
+    pane_seconds: int
+    as_of: str | None
+    settled_until: str | None
+    """The same as as_of: judged scores wait for no feedback."""
+    panes: tuple[JudgedPane, ...]
+
+
+def judged_history(
+    reading: Reading, judged_metric: str, segment: Segment, window: str
+) -> JudgedHistory:
+    """The panes of a segment, which must be one that is shown."""
+    found = reading.judged
+    assert found is not None, "a judged metric was named"
+    window_at = window_index(found.plan, window)
+    span = found.plan.timing.windows[window_at]
+    panes: tuple[JudgedPane, ...] = ()
+    if found.grading is not None:
+        assert found.until_ms is not None
+        since_ms = found.grading.since_ms
+        starts = [s for s in kept_starts(found, window_at, found.until_ms - 1) if s >= since_ms]
+        if segment in found.segments:
+            rows = found.panes(window_at, starts, segment)
+            panes = _panes(rows, starts, span, found.plan, judged_metric)
+    until = None if found.until_ms is None else timestamp_text(found.until_ms)
+    return JudgedHistory(
+        judged_metric=judged_metric,
+        grouping=segment[0],
+        segment=segment[1],
+        window=window,
+        window_seconds=span.length_ms // 1000,
+        pane_seconds=span.pane_ms // 1000,
+        as_of=until,
+        settled_until=until,
+        panes=panes,
+    )
+
+
+def _panes(
+    rows: Rows, starts: list[int], span: Window, plan: Plan, judged_metric: str
+) -> tuple[JudgedPane, ...]:
+    """The panes that begin then, of one row each."""
+    at, best_case = metric_index(plan, judged_metric), best_case_of(plan)
+    assert best_case is not None
+    by_score, by_best_case = (panes_of(rows, starts, span, each, at) for each in (plan, best_case))
+    return tuple(
+        JudgedPane(**msgspec.structs.asdict(pane), best_case=best.mean, items_share=share)
+        for pane, best, share in zip(
+            by_score, by_best_case, optional(judged_shares(rows)), strict=True
+        )
     )
 
 

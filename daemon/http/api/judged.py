@@ -1,5 +1,5 @@
-"""Judged scores: of each window, beside what is usual, and pane by pane; and the dated files of
-each lane, of judgements and of classes of queries. Pure.
+"""Judged scores of each window and beside what is usual; and the dated files of each lane, of
+judgements and of classes of queries. Pure.
 
 They stand beside the scores of feedback and are another measure, also where a metric has the same
 name: hence `judged_metric`. The arithmetic is that of the alert rules.
@@ -28,7 +28,6 @@ from ...lane import Rows
 from ...plan import Plan
 from ...views import LaneFiles, Segment, WindowRows, classes_by_attribute, estimates, optional
 from .compared import CALLS, EarlierHours, Estimate, Verdict, wanted_metrics
-from .history import Pane, kept_starts, metric_index, panes_of, window_index
 from .parameters import Query, requested
 from .voice import Voice
 
@@ -308,22 +307,6 @@ class Judged(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The last hours beside earlier ones."""
 
 
-class JudgedHistory(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The panes of a window that are kept and that the files of now graded, oldest first."""
-
-    judged_metric: str
-    """Name of the metric that is scored by judgements."""
-    grouping: str
-    segment: str
-    window: str
-    window_seconds: int
-    pane_seconds: int
-    as_of: str | None
-    settled_until: str | None
-    """The same as as_of: judged scores wait for no feedback."""
-    panes: tuple[Pane, ...]
-
-
 def judged(reading: Reading, wanted: Query) -> Judged:
     """The judged scores that pass the filters `wanted`."""
     found = reading.judged
@@ -343,37 +326,6 @@ def judged(reading: Reading, wanted: Query) -> Judged:
         unjudged=plan.unjudged,
         scores=tuple(_scores(found, wanted)),
         compared=tuple(judged_changes(reading, found, wanted)),
-    )
-
-
-def judged_history(
-    reading: Reading, judged_metric: str, segment: Segment, window: str
-) -> JudgedHistory:
-    """The panes of a segment, which must be one that is shown."""
-    found = reading.judged
-    assert found is not None, "a judged metric was named"
-    window_at = window_index(found.plan, window)
-    span = found.plan.timing.windows[window_at]
-    panes: tuple[Pane, ...] = ()
-    if found.grading is not None:
-        assert found.until_ms is not None
-        since_ms = found.grading.since_ms
-        starts = [s for s in kept_starts(found, window_at, found.until_ms - 1) if s >= since_ms]
-        if segment in found.segments:
-            rows = found.panes(window_at, starts, segment)
-            panes = panes_of(
-                rows, starts, span, found.plan, metric_index(found.plan, judged_metric)
-            )
-    return JudgedHistory(
-        judged_metric=judged_metric,
-        grouping=segment[0],
-        segment=segment[1],
-        window=window,
-        window_seconds=span.length_ms // 1000,
-        pane_seconds=span.pane_ms // 1000,
-        as_of=_text(found.until_ms),
-        settled_until=_text(found.until_ms),
-        panes=panes,
     )
 
 

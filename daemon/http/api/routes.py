@@ -12,17 +12,25 @@ from ...views import VIEWS, WINDOWS, Report, Score, Segment, matching
 from .compared import Change
 from .experiments import Bucket, Buckets, buckets, over_time
 from .health import Health, health
-from .history import History, Hours, HourScore, Pane, history, hours
+from .history import (
+    History,
+    Hours,
+    HourScore,
+    JudgedHistory,
+    JudgedPane,
+    Pane,
+    history,
+    hours,
+    judged_history,
+)
 from .judged import (
     CLASSES_PATH,
     JUDGED_PATH,
     ClassFiles,
     Judged,
-    JudgedHistory,
     JudgedScore,
     class_files,
     judged,
-    judged_history,
 )
 from .loading import load_detail, load_missing, load_queries
 from .marked import MARKED
@@ -245,7 +253,7 @@ ROUTES: Final = (
         ),
         JudgedHistory,
         _judged_history,
-        table=("panes", Pane),
+        table=("panes", JudgedPane),
     ),
     Route(
         CLASSES_PATH,

@@ -21,6 +21,7 @@ from relevanced.metrics import (
     compare,
     geometric,
     macro,
+    parse,
 )
 
 from .asked import Undefined, is_geometric, undefined_of
@@ -271,8 +272,38 @@ def _array(values: dict[str, float], queries: Sequence[str]) -> Floats:
     return np.array([values[query] for query in queries], dtype=np.float64)
 
 
+JUDGED: Final = parse("Judged@10")
+LESS_JUDGED: Final = 0.9
+"""Below this part of the share of another run, judgements may know one ranker and not the other."""
+
+
+def _less_judged(runs: Sequence[ScoredRun]) -> Iterator[str]:
+    """A sentence for each run of whose items fewer are judged than of those of the first, or more,
+    by the queries that both have."""
+    first, *others = ((run.file, _shares_judged(run)) for run in runs)
+    for other in others:
+        shared = [query for query in other[1] if query in first[1]]
+        if not shared:
+            continue
+        both = ((sum(of[query] for query in shared), file) for file, of in (first, other))
+        (less, of_less), (more, of_more) = sorted(both)
+        if less < LESS_JUDGED * more:
+            less_text, more_text = (f"{each / len(shared):.0%}"[:-1] for each in (less, more))
+            yield (
+                f"{of_less}: {less_text} % of the first {JUDGED.k} items are judged,"
+                f" {more_text} % of those of {of_more}: the others count as irrelevant, so"
+                f" {of_less} may be better than it looks."
+            )
+
+
+def _shares_judged(run: ScoredRun) -> dict[str, float]:
+    """Of the queries of which any item is shown."""
+    shares = zip(run.queries, JUDGED.values(run.lists).tolist())
+    return {query: share for query, share in shares if share == share}
+
+
 def coverage_remarks(runs: Sequence[ScoredRun], missing: Missing) -> Iterator[str]:
-    """A sentence for each way in which a run and the judgements do not cover one another."""
+    """A sentence for each way in which runs and judgements do not cover one another."""
     for run in runs:
         if run.without_results:
             share = f"{run.without_results:,} of {run.judged_queries:,} judged queries"
@@ -286,3 +317,4 @@ def coverage_remarks(runs: Sequence[ScoredRun], missing: Missing) -> Iterator[st
             noun = "query" if run.without_judgements == 1 else "queries"
             count = f"{run.without_judgements:,} {noun}"
             yield f"{run.file}: results of {count} without judgements: not scored."
+    yield from _less_judged(runs)

@@ -94,6 +94,19 @@ def test_history_has_the_panes_of_the_file_that_grades_and_no_others() -> None:
     assert {round(pane.mean or 0, 6) for pane in found.panes} == {0.6}
 
 
+def test_a_pane_has_its_best_case_and_the_share_judged_beside_the_score() -> None:
+    read = judged_reading(lane(steady(6), ONE_FILE))
+    [score] = (
+        one
+        for one in judged(read, OF_WHOLE).scores
+        if one.judged_metric == "P@5" and one.window == "1h"
+    )
+    panes = judged_history(read, "P@5", WHOLE, "1h").panes
+    assert {(p.mean, p.best_case, p.items_share) for p in panes if p.scored} == {
+        (score.mean, score.best_case, score.items_share)
+    }
+
+
 def test_nothing_is_judged_where_no_metrics_are() -> None:
     found = judged(reading_of([lane_view([])]), {})
     assert (found.judged_metrics, found.judgements, found.scores) == ((), None, ())

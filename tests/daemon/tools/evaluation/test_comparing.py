@@ -1,6 +1,7 @@
 """Runs are compared by the values that their means are over."""
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from relevanced.daemon.tools.trec import (
     ScoredRun,
     Undefined,
     compare_runs,
+    coverage_remarks,
     parse_qrels,
     parse_run,
     score_run,
@@ -109,3 +111,16 @@ def test_runs_are_compared_over_their_common_queries() -> None:
     assert (found.comparison.pairs, found.comparison.wins, found.left_out) == (3, 2, 1)
     assert found.comparison.mean_difference == pytest.approx(0.5)
     assert not np.isnan(found.comparison.t)
+
+
+def test_a_run_of_whose_items_fewer_are_judged_is_said_to_look_too_low() -> None:
+    """By the queries that both have: of query 2 the first has nothing."""
+    first, second = scored([parse("RR")], Policies(), FIRST, SECOND)
+    runs = [replace(first, file="first.txt"), replace(second, file="second.txt")]
+    said = (
+        "first.txt: 50 % of the first 10 items are judged, 100 % of those of second.txt: the others"
+        " count as irrelevant, so first.txt may be better than it looks."
+    )
+    for each in (runs, runs[::-1]):
+        assert said in coverage_remarks(each, "zero")
+    assert not any("judged," in remark for remark in coverage_remarks([first, first], "zero"))
