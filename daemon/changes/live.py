@@ -2,7 +2,8 @@
 
 Feedback that has not arrived can only raise some scores, such as Success: their level over
 impressions that still wait for it is a lower bound. Where that is as far from the fall as no
-chance explains, and not low against before, the score is back, however late the rest arrives.
+chance explains, and no great part of the fall can be left, the score is back, however late the rest
+arrives.
 """
 
 from collections.abc import Iterator
@@ -12,7 +13,6 @@ import numpy as np
 
 from relevanced.metrics import Floats, Integers
 
-from .evidence import STANDS_Z
 from .incidents import LiveRise, MeasuredChange
 from .recovery import ERRORS, LEAST_SCORED
 from .scan import LEAST_LOSS, LOW_Z
@@ -20,6 +20,12 @@ from .timeline import from_the_top, variance
 
 RAISED: Final = ("Success", "RR", "P", "ERR", "R")
 """Families that further feedback can only raise."""
+
+
+MOST_LEFT: Final = 0.25
+"""A score of whose fall more may be left is not back: half a repair is none."""
+DOUBTS: Final = 2.0
+"""So many errors lower it is still not more."""
 
 
 def can_tell(metric: str) -> bool:
@@ -43,6 +49,8 @@ def live_rise(
     before, low = levels
     if before.mean is None or low.mean is None:
         return None
+    fall = before.mean - low.mean
+    most_lost = max(MOST_LEFT * fall, LEAST_LOSS * abs(before.mean))
     best, found = LOW_Z, None
     for newest in _left_out(len(starts)):
         until = len(starts) - newest
@@ -53,8 +61,8 @@ def live_rise(
         own = design_effect * spread / count
         errors = np.sqrt(own + (low.stderr or 0.0) ** 2)
         lost, doubt = before.mean - means, np.sqrt(own + (before.stderr or 0.0) ** 2)
-        stands = (lost < -STANDS_Z * doubt) | (lost < LEAST_LOSS * abs(before.mean))
-        nearer = means - ERRORS * errors > (low.mean + before.mean) / 2
+        stands = lost + DOUBTS * doubt < most_lost
+        nearer = means - ERRORS * errors > low.mean + fall / 2
         is_back = (scored >= LEAST_SCORED) & stands & nearer
         z = np.where(is_back, (means - low.mean) / errors, -np.inf)
         at = int(np.argmax(z))

@@ -123,7 +123,12 @@ class _Fault:
     """Falls of one time, all series compared across it."""
 
     def __init__(
-        self, scene: Scene, falls: Sequence[Fall], since_ms: float, back: frozenset[Series]
+        self,
+        scene: Scene,
+        falls: Sequence[Fall],
+        since_ms: float,
+        back: frozenset[Series],
+        low_since_ms: float | None = None,
     ) -> None:
         self.scene, self.look, self.falls, self.back = scene, scene.look, falls, back
         ends = [fall.ended_ms for fall in falls if fall.ended_ms is not None]
@@ -132,7 +137,8 @@ class _Fault:
         # Where the whole got better without recovering, a part of it was repaired: only what lies
         # behind that shows which segments carry the rest.
         turned_ms = (f.better_ms for f in falls if f.series[:2] == ALL and f.better_ms is not None)
-        low_since_ms = max(since_ms, min(fall.low_since_ms for fall in falls), *turned_ms)
+        if low_since_ms is None:
+            low_since_ms = max(since_ms, min(fall.low_since_ms for fall in falls), *turned_ms)
         now_from = max(low_since_ms, self.end_ms - LATELY_MS)
         self.spans = (
             (now_from, self.end_ms),
@@ -177,7 +183,7 @@ class _Fault:
         story = Story(
             fall=shown,
             segments=segments,
-            own=self._moved(series, at),
+            own=self._since_better(fall)._moved(series, at),
             by_weeks=bool(self.loss.by_weeks[at]),
             z=_or_none(float(z[at])),
             lanes=tuple(dict.fromkeys(lane for each in self.falls for lane in each.lanes)),
@@ -192,6 +198,13 @@ class _Fault:
             best_case_z=None if self.best_case is None else float(self.best_case[2].z[at]),
         )
         return replace(story, name=replace(now, size=story.size, share=story.share))
+
+    def _since_better(self, fall: Fall) -> "_Fault":
+        """The same with the level of the fall since it got better: what it was before that would
+        make it seem lower than it is."""
+        if fall.better_ms is None:
+            return self
+        return _Fault(self.scene, self.falls, self.since_ms, self.back, fall.low_since_ms)
 
     def _best_name(self) -> tuple[FaultName, Explanation | None]:
         """By what is known now, and what explains it."""

@@ -308,9 +308,10 @@ def recovery(story: Story, now_ms: float) -> str:
         return _superseded(story, now_ms)
     ended = story.fall.recovered_ms or now_ms
     lasted = _duration(ended - story.fall.onset.likely)
+    before, low = levels(story.own.before.mean, story.own.now.mean)
     return (
-        f"{score(story)} recovered at {clock(ended, now_ms)} after "
-        f"{lasted} at {level(story.own.now.mean)}; it was {level(story.own.before.mean)} before."
+        f"{score(story)} recovered at {clock(ended, now_ms)}: for {lasted} it was {low},"
+        f" {before} before."
     )
 
 

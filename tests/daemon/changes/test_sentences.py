@@ -100,7 +100,7 @@ def test_a_score_of_which_less_is_better_rises() -> None:
 )
 def test_a_recovery_says_how_long_it_lasted(lasted_ms: float, words: str) -> None:
     text = sentences.recovery(recovered(lasted_ms), AT + 60 * HOUR_MS)
-    assert f" after {words} at 0.19; it was 0.55 before." in text
+    assert f": for {words} it was 0.19, 0.55 before." in text
 
 
 def test_the_detail_says_who_carries_it_and_where_to_look() -> None:

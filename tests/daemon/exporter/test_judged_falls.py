@@ -224,7 +224,7 @@ def test_a_fall_that_recovers_is_over_by_the_same_judgements() -> None:
     (change,), _ = told(passing, NOON, publisher)
     open_now, (closed,) = told(passing, over_ms + 30 * MINUTE_MS, publisher)
     assert not open_now and (closed.id, closed.state) == (change.id, "recovered")
-    assert closed.text.startswith("Judged nDCG(ideal=pool)@10 everywhere recovered at 13:00 after")
+    assert closed.text.startswith("Judged nDCG(ideal=pool)@10 everywhere recovered at 13:00: for ")
 
 
 def test_undisturbed_scores_fall_as_rarely_as_those_of_clicks() -> None:

@@ -101,7 +101,7 @@ def test_a_break_is_over_when_it_is_over_and_not_before() -> None:
     assert max(levels) < 0.17, "the level never seems to recover while the fault lasts"
     (closed,) = told[0].closed
     assert closed.state == "recovered" and closed.recovered is not None
-    assert " recovered at 11:00 after 2 h 2" in closed.text
+    assert " recovered at 11:00: for 2 h 2" in closed.text
     assert closed.text == told[0].headline.text
 
 
