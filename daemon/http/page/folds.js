@@ -19,9 +19,9 @@ export function showFolds(open, hidden = []) {
 }
 
 // Opens a fold and goes there.
-export function unfold(name, focus = null) {
+export function unfold(name) {
   fold(name).open = true;
-  (focus ?? fold(name).querySelector("summary")).focus();
+  fold(name).querySelector("summary").focus();
 }
 
 export function wireFolds() {

@@ -14,6 +14,7 @@ export class JudgedPanel {
     this.metric = null; // that of the chart
     this.chart = null;
     this.round = 0;
+    this.leads = false; // whether the next drawing takes the focus
   }
 
   // What the page shows now; `found` is null where there are no scores.
@@ -53,11 +54,14 @@ export class JudgedPanel {
     }
     const usual = rows.find((row) => row.metric === this.metric)?.change;
     this.chart.show(own, whole, usual?.before.mean ?? null, openOn(found.settled, this.metric, found.segment, true), found.markers, `${this.metric} by judgements of ${name}`);
+    if (this.leads) $("judged-title").focus();
+    this.leads = false;
   }
 
-  // The chart is of this metric from the next answer on.
-  select(metric) {
+  // The chart is of this metric from the next answer on, and then has the focus: what is hidden until then cannot have it.
+  select(metric, leads) {
     this.metric = metric;
+    this.leads = leads;
   }
 
   wire() {

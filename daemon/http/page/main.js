@@ -267,10 +267,11 @@ function pick(event) {
   const wanted = { grouping, segment, metric };
   const given = Object.entries(wanted).filter(([, value]) => value !== undefined);
   if (!given.length) return;
-  if (graded) judged.select(graded);
+  const leads = Boolean(event.target.closest("#open"));
+  if (graded) judged.select(graded, leads);
   choose(Object.fromEntries(given));
-  if (!event.target.closest("#open")) return;
-  if (graded) unfold("judgements", $("judged-title"));
+  if (!leads) return;
+  if (graded) unfold("judgements");
   else $("metric").focus();
 }
 
