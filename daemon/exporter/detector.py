@@ -4,7 +4,7 @@ against earlier weeks or days.
 Pure apart from what it keeps from look to look.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -29,6 +29,7 @@ from ..changes import (
     Scene,
     ScoreNoise,
     ScoreTimeline,
+    Story,
     by_earlier,
     called,
     calls_of,
@@ -53,7 +54,7 @@ from ..plan import Plan
 from ..views import HourHistory, LaneView, Segment, Selection
 from .baselines import BaselineComparison, hour_until, sides_of
 from .design_effects import MeasuredNoise
-from .measures import Detection, FoundChanges
+from .measures import Detection, FoundChanges, Low
 from .timelines import Timelines
 from .usual_calls import UsualCalls
 
@@ -62,6 +63,8 @@ LOW_Z: Final = -1.5
 it fires above."""
 ONSET_HOURS: Final = 8 * 24
 """What has been low for longer than a week is usual."""
+COMPARED_HOURS: Final = 50
+"""Two windows of a day, one behind the other, begin so long before what has settled."""
 CELLS_PER_MS: Final = 50
 """Looks are as far apart as there are milliseconds of event time for so many cells (bins times
 series), which take a small part of one: the share of a CPU is bounded whatever the size."""
@@ -166,6 +169,9 @@ class ChangeDetector:
         self.falls = now.falls
         counts = self._timelines.counts
         day_ago = end_ms - 24 * self._plan.hour_ms
+        over = Scene(whole, counts, self._change_settings, basis.judged).ended(
+            now.faults, end_ms - COMPARED_HOURS * self._plan.hour_ms
+        )
         scene = Scene(look, counts, self._change_settings, basis.judged)
         stories = scene.stories(now.faults)
         self.falls = named(self.falls, stories)
@@ -183,9 +189,10 @@ class ChangeDetector:
             end_ms,
             open_now,
             told_changes(open_now, self._change_settings, end_ms, self._last.told),
-            Scene(whole, counts, self._change_settings, basis.judged).ended(now.faults, day_ago),
+            tuple(story for story in over if (story.fall.ended_ms or 0.0) >= day_ago),
             self.gaps,
             cannot_tell,
+            tuple(_lows(self.falls, over)),
         )
 
     def _called_by_usual(
@@ -326,3 +333,13 @@ def _by_series(values: Floats, rows: Integers, signs: Floats) -> Floats:
     has no better direction."""
     padded = np.concatenate([values, np.full((1, values.shape[1]), np.inf)])
     return np.asarray(np.where(signs == 0, np.inf, padded[rows]).reshape(-1))
+
+
+def _lows(falls: Iterable[Fall], over: Iterable[Story]) -> Iterator[Low]:
+    """When segments were low by what is over: those of the stories, and what fell before them."""
+    for story in over:
+        for moved in (story.own, *story.also, *story.shares):
+            yield Low(moved.series[:2], story.fall.onset.likely, story.fall.ended_ms or 0.0)
+    for fall in falls:
+        if fall.ended_ms is not None:
+            yield Low(fall.series[:2], fall.onset.likely, fall.ended_ms)

@@ -11,7 +11,7 @@ Judged rows wait for no feedback: they are rows of a plan whose attribution wind
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
@@ -210,6 +210,14 @@ class FoundChanges:
     onsets: Onsets
 
 
+class Low(NamedTuple):
+    """When a segment was low by a change that is over."""
+
+    segment: Segment
+    begin_ms: float
+    end_ms: float
+
+
 @dataclass(frozen=True, eq=False)
 class Detection:
     """One look. Series are segments times metrics, the metrics of a segment together."""
@@ -232,6 +240,9 @@ class Detection:
     """When feedback was missing, the latest last: nothing is said of these times."""
     undecided: tuple[Story, ...] = ()
     """What a judged score lost only if items without a judgement are irrelevant: no changes."""
+    lows: tuple[Low, ...] = ()
+    """When segments were low by what is over: of two days all that moved, of earlier ones what
+    fell."""
 
 
 class Told(msgspec.Struct, frozen=True):

@@ -76,9 +76,9 @@ class Change(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Standard error of the difference, including the drift of a healthy search."""
     verdict: Verdict
     """`better`, `worse`: beyond the noise; `worse` also where an open change says so. `diluted`:
-    low only because it shares traffic with the segments that carry an open change. `recovered`: low
-    through hours of a change that is over, or back live. `moved`: beyond
-    the noise, for a metric that has no better direction. `unripe`: beyond it in the live view, but
+    low only because it shares traffic with the segments that carry an open change. `recovered`:
+    worse now, or better than before, through the time of a change that is over. `moved`: beyond the
+    noise, for a metric that has no better direction. `unripe`: beyond it in the live view, but
     missing feedback may be the reason. `level`: within the noise. `too_few`: too few scored
     impressions. `undefined`: one of the means is. `no_traffic`: now or before."""
     since: str | None

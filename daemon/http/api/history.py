@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from ...events import instant_ms, timestamp_text
+from ...events import instant_ms, timestamp_ms, timestamp_text
 from ...exporter import MeasureScores, Reading, best_case_of, judged_shares
 from ...lane import Rows
 from ...panes import HOUR_MS, Window, pane_start
@@ -179,6 +179,11 @@ class Stretch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     start: str
     end: str
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """The same in ms."""
+        return timestamp_ms(self.start), timestamp_ms(self.end)
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from ...plan import Plan
 from ...views import LaneFiles, Segment, WindowRows, classes_by_attribute, estimates, optional
 from .compared import CALLS, EarlierHours, Estimate, Verdict, wanted_metrics
 from .parameters import Query, requested
-from .voice import Voice
+from .voice import Spans, Voice
 
 JUDGED_PATH: Final = "/api/v1/judged"
 CLASSES_PATH: Final = "/api/v1/classes"
@@ -103,6 +103,8 @@ def judged_changes(reading: Reading, found: MeasureScores, wanted: Query) -> Ite
     voice = Voice.of(found.changes)
     for comparison in found.comparisons:
         rows = _against_usual(reading, found, comparison)
+        begin_ms, end_ms = comparison.from_ms, comparison.until_ms
+        before = [(begin_ms - back_ms, end_ms - back_ms) for back_ms in comparison.periods]
         for at in wanted_metrics(found.plan, wanted.get("judged_metric", ())):
             metric = found.plan.metrics[at].name
             usual = None if rows is None else rows(at)
@@ -123,7 +125,7 @@ def judged_changes(reading: Reading, found: MeasureScores, wanted: Query) -> Ite
                     ),
                     series,
                     compared.verdict,
-                    comparison.from_ms,
+                    Spans((begin_ms, end_ms), before),
                 )
 
 
