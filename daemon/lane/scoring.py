@@ -120,9 +120,21 @@ def _summed(finer: _Sums, pane_ms: int) -> _Sums:
     order = np.argsort(keys, kind="stable")
     keys = keys[order]
     first = np.flatnonzero(np.diff(keys, prepend=keys[:1] - 1))
-    sums = np.add.reduceat(finer.rows.take(finer.lines[order], axis=0), first, axis=0)
+    sums = _sums_of_runs(finer.rows.take(finer.lines[order], axis=0), first)
     panes, summed = np.divmod(keys[first], most)
     return _Sums(pane_ms, panes * pane_ms, summed, sums, np.arange(len(sums)))
+
+
+def _sums_of_runs(rows: Rows, first: Integers) -> Rows:
+    """The sums of the runs of rows that begin at `first`, ascending from 0."""
+    if 4 * len(first) < 3 * len(rows):
+        return np.asarray(np.add.reduceat(rows, first, axis=0))
+    # Of a sparse recording most runs have one row, which reduceat copies slowly.
+    sums, lengths, added = rows.take(first, axis=0), np.diff(first, append=len(rows)), 1
+    while len(longer := np.flatnonzero(lengths > added)):
+        sums[longer] += rows[first[longer] + added]
+        added += 1
+    return sums
 
 
 def _differences(lane: Lane) -> tuple[Integers, Integers, Rows]:
@@ -138,7 +150,7 @@ def _differences(lane: Lane) -> tuple[Integers, Integers, Rows]:
     first = np.flatnonzero(
         (np.diff(panes, prepend=-1) != 0) | (np.diff(combinations, prepend=-1) != 0)
     )
-    return panes[first], combinations[first], np.add.reduceat(differences, first, axis=0)
+    return panes[first], combinations[first], _sums_of_runs(differences, first)
 
 
 def summed_by_pane(

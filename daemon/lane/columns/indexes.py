@@ -17,9 +17,7 @@ only the first and the last slot of each pane are stored, and its impressions ar
 them when it settles. Impressions arrive roughly in the order of time, so these spans are short.
 """
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -221,50 +219,40 @@ class Times:
         self._offsets.extend(times_ms - self._origin)
 
 
-@dataclass
-class _Span:
-    """The first and the last slot of a pane, and how many of its impressions are between them."""
-
-    first: int
-    last: int
-    count: int
-
-
 class PaneSpans:
-    """The base panes of the open impressions."""
+    """The base panes of the open impressions, ascending: of each the first and the last slot, and
+    how many of its impressions are between them."""
 
     def __init__(self) -> None:
-        self._spans: dict[int, _Span] = {}
-        self._starts: list[int] = []
-        """Those of these panes, ascending."""
+        self._starts, self._firsts, self._lasts, self._counts = np.zeros((4, 0), np.int64)
 
     def __iter__(self) -> Iterator[int]:
-        return iter(self._spans)
+        return iter(self._starts.tolist())
 
     @property
     def impressions(self) -> int:
         """Return how many impressions all panes have."""
-        return sum(span.count for span in self._spans.values())
+        return int(self._counts.sum())
 
     @property
     def first_slot(self) -> int | None:
         """Return the lowest slot of an open impression; None where there is none."""
-        return min((span.first for span in self._spans.values()), default=None)
+        return int(self._firsts.min()) if len(self._firsts) else None
 
     def note(self, panes: Integers, slots: Integers) -> None:
         """Add new impressions: the base pane of each, (n,), and the slots, ascending and above all
         others."""
-        order = np.argsort(panes, kind="stable")
-        ordered, slots = panes[order], slots[order]
-        firsts = np.flatnonzero(np.diff(ordered, prepend=ordered[:1] - 1))
-        lasts = np.append(firsts[1:], len(slots)) - 1
-        columns = (ordered[firsts], slots[firsts], slots[lasts], lasts + 1 - firsts)
-        known = len(self._spans)
-        for pane, first, last, count in zip(*(column.tolist() for column in columns)):
-            span = self._spans.setdefault(pane, _Span(first, last, 0))
-            span.last, span.count = last, span.count + count
-        if len(self._spans) > known:
-            self._starts = sorted(self._spans)
+        starts, firsts, lasts = (
+            np.concatenate(each)
+            for each in ((self._starts, panes), (self._firsts, slots), (self._lasts, slots))
+        )
+        counts = np.append(self._counts, np.ones(len(slots), np.int64))
+        order = np.argsort(starts, kind="stable")  # a known pane stands before what is new of it
+        starts = starts[order]
+        begins = np.flatnonzero(np.diff(starts, prepend=starts[:1] - 1))
+        ends = np.append(begins[1:], len(starts)) - 1
+        self._starts, self._firsts = starts[begins], firsts[order[begins]]
+        self._lasts, self._counts = lasts[order[ends]], np.add.reduceat(counts[order], begins)
 
     def slots_of(
         self,
@@ -277,16 +265,16 @@ class PaneSpans:
 
         `times_at` and `is_open` are the columns of the slots from `base` on.
         """
-        span = self._spans[pane]
-        where = slice(span.first - base, span.last + 1 - base)
+        at = int(np.searchsorted(self._starts, pane))
+        first, last = int(self._firsts[at]), int(self._lasts[at])
+        where = slice(first - base, last + 1 - base)
         times_ms = times_at(where)
         is_member = is_open[where] & (times_ms >= pane)
         # Every open impression is of one of these panes: where there is no later one, none of a
         # later time is open.
-        later = bisect_right(self._starts, pane)
-        if later < len(self._starts):
-            is_member &= times_ms < self._starts[later]
-        return np.flatnonzero(is_member) + span.first
+        if at + 1 < len(self._starts):
+            is_member &= times_ms < self._starts[at + 1]
+        return np.flatnonzero(is_member) + first
 
     def slots_before(
         self,
@@ -296,12 +284,11 @@ class PaneSpans:
         is_open: NDArray[np.bool_],
     ) -> Integers:
         """Return the open slots of all base panes that start earlier, (n,), ascending."""
-        spans = [span for pane, span in self._spans.items() if pane < before]
-        if not spans:
+        later = int(np.searchsorted(self._starts, before))
+        if not later:
             return np.zeros(0, np.int64)
-        first, last = min(span.first for span in spans), max(span.last for span in spans)
+        first, last = int(self._firsts[:later].min()), int(self._lasts[:later].max())
         where = slice(first - base, last + 1 - base)
-        later = bisect_left(self._starts, before)
         is_member = is_open[where]
         if later < len(self._starts):
             is_member = is_member & (times_at(where) < self._starts[later])
@@ -310,5 +297,6 @@ class PaneSpans:
     def forget_before(self, before: int) -> None:
         """Remove the panes that start earlier, which have settled: their impressions are open no
         more."""
-        self._spans = {pane: span for pane, span in self._spans.items() if pane >= before}
-        self._starts = sorted(self._spans)
+        later = int(np.searchsorted(self._starts, before))
+        self._starts, self._firsts = self._starts[later:], self._firsts[later:]
+        self._lasts, self._counts = self._lasts[later:], self._counts[later:]
