@@ -125,7 +125,7 @@ PATTERNS: Final = (
     Pattern(
         "RANKING",
         Every((Compare("shape_z", "<", -4), Compare("shape_share", ">", 0.35))),
-        "relevant items are still found, but at lower ranks",
+        "relevant items stand at lower ranks",
         "ranker release, features, boosts",
     ),
     Pattern(

@@ -161,7 +161,7 @@ async def test_the_headline_tells_the_parts_in_plain_words(page: Page, daemon: D
     assert await text(page, "#headline") == SAID_OF_DE
     assert await text(page, "#second") == "26 min ago. RR@10 is 0.1903, was 0.5518 before."
     assert await text(page, "#cause") == (
-        "Only DE, 28 % of all searches. Looks like the ranking: results are found, but stand lower."
+        "Only DE, 28 % of all searches. Looks like the ranking: good results stand lower."
         " Began 2 min after “ranker v8”."
     )
     assert await page.value("document.querySelector('#verdict').className") == "worse"

@@ -113,10 +113,10 @@ async def test_variants_carry_the_verdicts_of_experiments(page: Page, story: Rea
     await daemon.start()
     await page.open(daemon.unfolded)
     cell = "document.querySelector('#experiments td.better')"
-    assert await page.until(f"{cell}.innerText") == f"+{finding.relative_difference:.0%}".replace(
-        "%", "\u202f%"
-    )
-    assert await page.value(f"{cell}.title") == finding.words
+    ends = (finding.relative_difference, finding.relative_lower, finding.relative_upper)
+    change, lower, upper = (f"+{end:.0%}".replace("%", "\u202f%") for end in ends if end is not None)
+    said = await page.until(f"{cell}.innerText")
+    assert said.split("\n") == [change, f"{lower} to {upper}: {finding.words}"]
     row = await page.value(f"{cell}.closest('tr').innerText")
     assert finding.control_mean is not None and finding.mean is not None
     assert f"{finding.control_mean:.4f}" in row and f"{finding.mean:.4f}" in row

@@ -77,7 +77,8 @@ function variantRow(metric, means, differences, reach) {
     }
     const label = `${signed(one.share)}, from ${signed(one.low)} to ${signed(one.high)}`;
     const bar = interval((one.low + one.high) / 2, (one.high - one.low) / 2, reach, tone, label);
-    return [element("td", { class: "bars" }, bar), element("td", { class: `number ${tone}`, title: one.words }, signed(one.share))];
+    const known = element("small", {}, [`${signed(one.low)} to ${signed(one.high)}`, one.words].filter(Boolean).join(": "));
+    return [element("td", { class: "bars" }, bar), element("td", { class: `number said ${tone}` }, signed(one.share), known)];
   });
   return element("tr", {}, element("td", {}, metric), ...cells, ...bars);
 }

@@ -6,7 +6,7 @@ const NARROW_MS = 600000; // an onset whose interval is at most this long is sai
 const MOST_NAMES = 3;
 const LIKE = {
   MIX: "another mix of searches", TRACKING: "clicks that are not counted", RETRIEVAL: "missing results",
-  RANKING: "the ranking: results are found, but stand lower", "RANKING or RETRIEVAL": "the ranking, or missing results",
+  RANKING: "the ranking: good results stand lower", "RANKING or RETRIEVAL": "the ranking, or missing results",
   "TRACKING or RETRIEVAL": "clicks that are not counted, or missing results",
 };
 const GOOD = { hour: "before", day: "in the last days", weeks: "in the last weeks" };

@@ -223,7 +223,7 @@ def _list_table(split: Split, name: str, items: Items, id_path: str) -> ListTabl
     time = guessed_time(lists.values, lists.stamps_ms)
     if time is None:
         return None
-    user = _user(lists.profile, {split.path, id_path, time.path})
+    user = _user(lists.profile, {split.path, id_path, time.path}, items.array)
     named = attributes(lists.profile, {split.path, id_path, time.path, user})
     where = None if split.path is None else (split.path, name)
     return ListTable(where, id_path, time, items, user, named)
@@ -270,15 +270,16 @@ def _texts_of_ids(lists: GuessedRecords) -> Iterator[tuple[str, None, set[int]]]
                 yield f"split({path}, {jmespath_literal(separator)})", None, hashes
 
 
-def _user(lists: Profile, used: set[str | None]) -> str | None:
+def _user(lists: Profile, used: set[str | None], items: str) -> str | None:
     """The path of who searched: of those whose names mean a person, the one whose values come back
-    the most."""
+    the most. What lies in the array of items is of an item."""
     found = [
         (path.records / len(path.hashes), path.path)
         for path in lists.paths.values()
         if USER.search(path.path.rpartition(".")[2])
         and not AGENT.search(path.path)
         and EACH not in path.path
+        and not path.path.startswith(f"{items}[")
         and path.is_scalar
         and path.records >= LEAST_WITH_USER * lists.records
     ]

@@ -56,6 +56,17 @@ def test_lists_feedback_items_ids_times_and_attributes_are_found() -> None:
     assert feedback.kinds.items() <= {v: k for k, v in KINDS.items()}.items() and feedback.kinds
 
 
+def test_the_id_of_an_item_is_no_user_whatever_its_name() -> None:
+    shaped = [own(at, event) for at, event in native_events()]
+    for value in shaped:
+        value.pop("visitor", None)
+        for item in value.get("search", {}).get("results", ()):
+            item["uid"] = item.pop("sku")
+    found = guess_tables({"shop": GuessedRecords(shaped, [at for at, _ in native_events()])})
+    lists = found["shop"].lists
+    assert lists is not None and lists.items.member == "uid" and lists.user is None
+
+
 @pytest.mark.parametrize("lacking", ["search_id", "sku", "sent_at", "event"])
 def test_nothing_is_guessed_where_a_part_is_lacking(lacking: str) -> None:
     events = native_events()
