@@ -56,6 +56,8 @@ async def test_a_break_from_its_onset_to_its_end(page: Page, moment: str) -> Non
         assert max(await page.value(bands)) < middle, "usual is what was before, not the fall"
         ended = await page.value("document.querySelector('#wide .ended') !== null")
         assert ended is (tone == "good")
+        red = await page.value("document.querySelectorAll('.interval.worse').length")
+        assert (red > 0) is (tone == "worse"), "nothing is red behind the end"
         hidden = await page.value("document.querySelector('#acknowledge').hidden")
         assert hidden is (not read.clicks.changes.open), "only what is open is acknowledged"
         seen: FirstScreen = await first_screen(page)

@@ -37,11 +37,11 @@ export function interval(middle, half, reach, tone, label) {
     shape("circle", { class: "dot", cx: `${at(middle)}%`, cy: 10, r: 4 }));
 }
 
-function bar(change, reach, beyond) {
+function bar(change, reach, beyond, tone) {
   const share = relative(change);
   if (share === null || change.noise === null) return "";
   const half = (beyond * change.noise) / Math.abs(change.before.mean);
-  return interval(share, half, reach, change.verdict, `${signed(share)}, noise ±${signed(half).slice(1)}`);
+  return interval(share, half, reach, tone, `${signed(share)}, noise ±${signed(half).slice(1)}`);
 }
 
 // No traffic, undefined and 0 are three different states, and look different. `from`: a metric that counts since then only;
@@ -67,9 +67,9 @@ function fill(row, change, reach, beyond, why, inHundred = false) {
   estimate(now, change.now, change.counts_from, inHundred);
   estimate(before, change.before, change.counts_from, inHundred);
   const part = relative(change);
-  bars.replaceChildren(bar(change, reach, beyond));
-  setText(share, part === null ? (change.difference === null ? "" : score(change.difference)) : signed(part));
   const tone = change.verdict === "better" || (change.verdict === "worse" && !why) ? change.verdict : "quiet";
+  bars.replaceChildren(bar(change, reach, beyond, tone));
+  setText(share, part === null ? (change.difference === null ? "" : score(change.difference)) : signed(part));
   share.className = `number ${tone}`;
   verdict.className = `call ${change.verdict === "diluted" ? "diluted" : tone}`;
   setText(verdict, call(change, why));
