@@ -120,19 +120,19 @@ def _summed(finer: _Sums, pane_ms: int) -> _Sums:
     order = np.argsort(keys, kind="stable")
     keys = keys[order]
     first = np.flatnonzero(np.diff(keys, prepend=keys[:1] - 1))
-    sums = _sums_of_runs(finer.rows.take(finer.lines[order], axis=0), first)
+    sums = _sums_of_runs(finer.rows, finer.lines[order], first)
     panes, summed = np.divmod(keys[first], most)
     return _Sums(pane_ms, panes * pane_ms, summed, sums, np.arange(len(sums)))
 
 
-def _sums_of_runs(rows: Rows, first: Integers) -> Rows:
-    """The sums of the runs of rows that begin at `first`, ascending from 0."""
-    if 4 * len(first) < 3 * len(rows):
-        return np.asarray(np.add.reduceat(rows, first, axis=0))
+def _sums_of_runs(rows: Rows, lines: Integers, first: Integers) -> Rows:
+    """The sums of the runs of `rows[lines]` that begin at `first`, ascending from 0."""
+    if 4 * len(first) < 3 * len(lines):
+        return np.asarray(np.add.reduceat(rows.take(lines, axis=0), first, axis=0))
     # Of a sparse recording most runs have one row, which reduceat copies slowly.
-    sums, lengths, added = rows.take(first, axis=0), np.diff(first, append=len(rows)), 1
+    sums, lengths, added = rows.take(lines[first], axis=0), np.diff(first, append=len(lines)), 1
     while len(longer := np.flatnonzero(lengths > added)):
-        sums[longer] += rows[first[longer] + added]
+        sums[longer] += rows.take(lines[first[longer] + added], axis=0)
         added += 1
     return sums
 
@@ -150,7 +150,11 @@ def _differences(lane: Lane) -> tuple[Integers, Integers, Rows]:
     first = np.flatnonzero(
         (np.diff(panes, prepend=-1) != 0) | (np.diff(combinations, prepend=-1) != 0)
     )
-    return panes[first], combinations[first], _sums_of_runs(differences, first)
+    return (
+        panes[first],
+        combinations[first],
+        _sums_of_runs(differences, np.arange(len(panes)), first),
+    )
 
 
 def summed_by_pane(
