@@ -114,7 +114,7 @@ async def test_variants_carry_the_verdicts_of_experiments(page: Page, story: Rea
     await page.open(daemon.unfolded)
     cell = "document.querySelector('#experiments td.better')"
     ends = (finding.relative_difference, finding.relative_lower, finding.relative_upper)
-    change, lower, upper = (f"+{end:.0%}".replace("%", "\u202f%") for end in ends if end is not None)
+    change, lower, upper = (f"+{end:.0%}".replace("%", "\u202f%") for end in ends if end)
     said = await page.until(f"{cell}.innerText")
     assert said.split("\n") == [change, f"{lower} to {upper}: {finding.words}"]
     row = await page.value(f"{cell}.closest('tr').innerText")
