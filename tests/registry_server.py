@@ -17,6 +17,21 @@ from uuid import NAMESPACE_OID, uuid5
 from aiohttp import ClientSession, web
 
 JSON_TYPE = "application/vnd.schemaregistry.v1+json"
+NO_SUCH_SCHEMA = b'{"error_code": 40403, "message": "Schema not found"}'
+IMPROPER: Mapping[str, tuple[int, bytes, str]] = {
+    "a login page": (200, b"<html>Please log in</html>", "does not answer properly (200: not an"),
+    "an empty object": (200, b"{}", "does not answer properly (200: its JSON has no schema)"),
+    "half of the JSON": (200, b'{"schema": "', "does not answer properly (200: not an object"),
+    "no content": (204, b"", "answers 204"),
+    "bad request": (400, b"", "answers 400"),
+    "method not allowed": (405, b"", "answers 405"),
+    "login of a proxy": (407, b"", "a proxy before it wants a login (407)"),
+    "legal reasons": (451, b"", "answers 451"),
+    "5 MB": (200, b"x" * (5 << 20), "does not answer properly (more than 4194304 bytes)"),
+    "unknown type": (200, b'{"schema": "x", "schemaType": "X"}', "its schemaType is 'X'"),
+    "a follower that lags": (404, NO_SUCH_SCHEMA, "the registry has no such schema"),
+}
+"""What may come in place of a schema: (status, body, what the daemon says of it)."""
 
 
 @dataclass

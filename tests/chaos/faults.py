@@ -4,23 +4,30 @@ import asyncio
 import signal
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
+from operator import attrgetter
 from typing import Final, TypeAlias
+
+import pytest
 
 from relevanced.daemon.errors import Unavailable
 from tests.chaos import points
+from tests.chaos.configuration import LAYOUTS
 from tests.chaos.proxy import NetworkFaults
 from tests.chaos.redis_pair import ENOUGH_MEMORY, LITTLE_MEMORY
-from tests.chaos.round import LAYOUTS, Round
-from tests.chaos.schedule import Fault
-from tests.chaos.traffic import PARTITIONS, list_one_more
+from tests.chaos.round import Round
+from tests.chaos.schedule import SHORT, Fault
+from tests.chaos.served import dead
+from tests.chaos.traffic import PARTITIONS, Listed
 from tests.services import processes
 from tests.services.redis_server import RedisServer, one_binary
+from tests.silent_mount import silent_mount
 
 Act: TypeAlias = Callable[[Round, Fault], Awaitable[bool]]
 
 CLOCK_STEPS_S: Final = (-30 * 86_400.0, -3_600.0, -2.0, 2.0, 3_600.0, 30 * 86_400.0)
 PROMOTION_LAG_S: Final = 0.7
 STRAY_PATIENCE_S: Final = 10.0
+ALIVE_PATIENCE_S: Final = 15.0
 
 
 # Workers
@@ -95,9 +102,27 @@ async def run_stray(round: Round, fault: Fault) -> bool:
     return True
 
 
-async def list_judgements(round: Round, fault: Fault) -> bool:
-    """Put one more file of judgements in place, for an hour that nothing reaches."""
-    await asyncio.to_thread(list_one_more, round.judgements)
+async def list_file(round: Round, fault: Fault, *, directory: Callable[[Round], Listed]) -> bool:
+    """List one more file, for an hour that nothing reaches."""
+    async with round.files_lock:
+        await asyncio.to_thread(directory(round).list_one_more)
+    return True
+
+
+async def hang_files(round: Round, fault: Fault) -> bool:
+    """Let the directory of judgements not answer while a worker starts: its lanes wait, and it
+    lives."""
+    async with round.files_lock:
+        try:
+            with silent_mount(round.judgements.path):
+                slot = points.target(round, fault)
+                slot.kill()
+                await points.restart_after(round, slot, SHORT[0])
+                await asyncio.sleep(fault.lasts_s)
+                if await dead(slot, ALIVE_PATIENCE_S):
+                    round.problems.append(f"worker {slot.number} hangs with its files")
+        except pytest.skip.Exception:
+            return False
     return True
 
 
@@ -111,11 +136,25 @@ async def all_away(round: Round, fault: Fault) -> bool:
 
 
 async def step_clock(round: Round, fault: Fault) -> bool:
-    slot = points.target(round, fault)
-    slot.step_clock(CLOCK_STEPS_S[int(fault.fraction * len(CLOCK_STEPS_S))])
-    await asyncio.sleep(fault.lasts_s)
-    slot.step_clock(0.0)
+    async with round.clock_lock:
+        slot = points.target(round, fault)
+        slot.step_clock(CLOCK_STEPS_S[int(fault.fraction * len(CLOCK_STEPS_S))])
+        await asyncio.sleep(fault.lasts_s)
+        slot.step_clock(0.0)
     return True
+
+
+async def disturb_registry(round: Round, fault: Fault) -> bool:
+    """Let the registry answer with what is no schema. It may say that there is none, which is
+    believed of records that are old by the clock of the worker."""
+    registered = round.registered
+    assert registered is not None
+    async with round.clock_lock:
+        asked = len(registered.server.asked)
+        registered.disturb(fault.fraction)
+        await asyncio.sleep(fault.lasts_s)
+        registered.heal()
+        return len(registered.server.asked) > asked
 
 
 # Kafka
@@ -283,7 +322,10 @@ ACTS: Final[Mapping[str, Act]] = {
     ),
     "worker joins": join,
     "stray worker with another redis": run_stray,
-    "judgements listed": list_judgements,
+    "judgements listed": partial(list_file, directory=attrgetter("judgements")),
+    "classes listed": partial(list_file, directory=attrgetter("classes")),
+    "directory of judgements hangs": hang_files,
+    "schema registry answers with what is no schema": disturb_registry,
     "all workers away beyond their sessions": all_away,
     "worker's clock stepped": step_clock,
     "broker killed": kill_broker,

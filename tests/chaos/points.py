@@ -8,8 +8,9 @@ from functools import partial
 from typing import Any, Final, TypeAlias
 
 from relevanced.daemon.storage import CLAIM, COMMIT, Script
+from tests.chaos.configuration import LAYOUTS
 from tests.chaos.proxy import Moment, Proxy, Trap, kafka_api
-from tests.chaos.round import LAYOUTS, Round
+from tests.chaos.round import Round
 from tests.chaos.schedule import Fault
 from tests.chaos.stage import Slot
 

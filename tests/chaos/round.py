@@ -18,7 +18,7 @@ from redis.crc import key_slot
 from relevanced.daemon.config import Layout, decoder_of, layout_of, load, under_layout
 from relevanced.daemon.errors import Damaged, Lost
 from relevanced.daemon.plan import Plan as ProductPlan
-from relevanced.daemon.recompute.clients import library_of
+from relevanced.daemon.recompute.clients import class_libraries, library_of
 from relevanced.daemon.storage import (
     SIGN_OF_LIFE_EVERY_S,
     ClaimedLane,
@@ -34,14 +34,16 @@ from relevanced.daemon.storage import (
     rebuild,
 )
 from tests.chaos.comparison import Difference, differences, expected_of, lost_and_doubled
+from tests.chaos.configuration import CONFIG, configuration
 from tests.chaos.redis_cluster import ClusterOfRound
 from tests.chaos.redis_pair import RedisPair
+from tests.chaos.registered import Registered
 from tests.chaos.schedule import SESSION_S, Plan
 from tests.chaos.served import unready, wrong_events
 from tests.chaos.stage import Slot, Stage
-from tests.chaos.traffic import PARTITIONS, TOPIC_SETTINGS, Producer, put_in_place, read_all
+from tests.chaos.traffic import PARTITIONS, TOPIC_SETTINGS, Listed, Producer, read_all
 from tests.chaos.undisturbed import Files, StoredLane, disturbances, undisturbed, with_past_queries
-from tests.oracle import DEFAULT_METRICS, LaneResult, OracleConfig, Record
+from tests.oracle import LaneResult, Record
 from tests.replica import every_key
 from tests.services.processes import tail
 from tests.services.redis_lanes import stray_keys
@@ -55,72 +57,8 @@ POLL_EVERY_S: Final = 0.2
 SOME_KEYS: Final = 20
 SOME_KEYS_PATIENCE_S: Final = 15.0
 """Keys are lost once there are so many: a lane of none cannot lose any."""
-CONFIG: Final = OracleConfig(
-    windows_s=(60, 300, 3600),
-    attribution_window_s=60,
-    lateness_s=5,
-    groupings=(("country",), ("device",), ("country", "device"), ("experiment:ranker-v2",)),
-    metric_names=(*DEFAULT_METRICS, "IPS-P@10", "IPS-DCG@10"),
-    units={"ranker-v2": "user_id"},
-    stratify={"ranker-v2": "country"},
-    propensities={"ios": (1.0, 0.6, 0.3, 0.05), "web": (1.0, 0.7, 0.5)},
-    surface="device",
-    weighted_ranks=10,
-)
-METRICS: Final = CONFIG.metric_names
-WINDOWS: Final = tuple(f"{seconds}s" for seconds in CONFIG.windows_s)
-LAYOUTS: Final = (
-    ((), ()),
-    (("AP@10",), ()),
-    (("FirstFeedbackSeconds", "AP@10"), ("600s",)),
-    ((), ("600s", "1800s")),
-)
-"""(metrics, windows) that are counted beside those of the oracle."""
 FOR_READERS: Final = 10**6
 """A generation that no lane has."""
-TOML: Final = """
-windows = {windows}
-[kafka]
-bootstrap_servers = ["{bootstrap}"]
-topics = {topics}
-group_id = "{name}"
-start = "{start}"
-session_timeout = "{session}s"
-max_batch_records = 2000
-commit_interval = "100ms"
-[redis]
-url = "{redis}"
-namespace = "{name}"
-[attribution]
-window = "60s"
-lateness = "5s"
-[metrics]
-names = {metrics}
-[propensities]
-attribute = "device"
-[propensities.tables.ios]
-version = "1"
-ranks = [1.0, 0.6, 0.3, 0.05]
-[propensities.tables.web]
-version = "1"
-ranks = [1.0, 0.7, 0.5]
-[segments]
-groupings = [["country"], ["device"], ["country", "device"], ["experiment:ranker-v2"]]
-discovered_experiments = 0
-[queries]
-text = "plain"
-by = "country"
-kept = 3
-min_users = 2
-examples = 2
-[experiments.ranker-v2]
-planned_impressions = 1000
-metrics = {compared}
-primary = "P@1"
-stratify_by = "country"
-[judgements]
-directory = "{judgements}"
-"""
 
 
 class RoundFailed(Exception):
@@ -160,7 +98,8 @@ class Round:
         """Or, where the plan says so, a ClusterOfRound; faults know which of them they need."""
         if plan.on_cluster:
             self.redis = ClusterOfRound(directory)
-        self.producer = Producer(stage.broker.bootstrap, self.topics, plan.seed)
+        self.registered = Registered() if plan.registered else None
+        self.producer = Producer(stage.broker.bootstrap, self.topics, plan.seed, self.registered)
         self.active = set(range(plan.workers))
         """Numbers of the slots that have a worker; if a fault kills it, it is started again."""
         self.variants: dict[int, int] = {}
@@ -169,11 +108,19 @@ class Round:
         """Those that any had so far."""
         self.problems: list[str] = []
         """Violations found so far."""
-        self.judgements = directory / "judgements"
+        self.judgements = Listed.judgements(directory / "judgements", self.producer.traffic.world)
+        self.classes = Listed.classes(directory / "classes")
+        self.files_lock = asyncio.Lock()
+        """Locked while a fault affects the files."""
+        self.clock_lock = asyncio.Lock()
+        """Locked while a fault affects a clock, or needs clocks that are right."""
 
     async def __aenter__(self) -> "Round":
         self.directory.mkdir(parents=True)
-        put_in_place(self.judgements, self.producer.traffic.world)
+        for listed in (self.judgements, self.classes):
+            listed.put_in_place()
+        if self.registered is not None:
+            await self.registered.server.start()
         self.stage.rng.seed(f"proxies {self.plan.seed}")
         for topic in self.topics:
             await self.stage.broker.create_topic(topic, PARTITIONS, TOPIC_SETTINGS)
@@ -192,6 +139,8 @@ class Round:
             await slot.heal()
             await slot.end()
         await self.redis.close()
+        if self.registered is not None:
+            await self.registered.server.stop()
         for topic in self.topics:
             await self.stage.broker.delete_topic(topic)
 
@@ -277,7 +226,7 @@ class Round:
         """Stop the traffic, wait until the workers have caught up, end them, and compare."""
         await asyncio.sleep(CALM_S)
         await self.producer.stop()
-        records = await read_all(self.stage.broker.bootstrap, self.topics)
+        records = await read_all(self.stage.broker.bootstrap, self.topics, self.registered)
         await self._wait_until_caught_up(records)
         await self._wait_until_whole()
         result = RoundResult(records=len(records), problems=self.problems)
@@ -400,11 +349,12 @@ class Round:
             result.problems += await self._stray_keys(claimed)
 
     def _files(self) -> Files:
-        """The files of judgements, as workers read them."""
-        library = library_of(load(self._toml(self.slots[0], 0), {}, "chaos"))
+        config = load(self._toml(self.slots[0], 0), {}, "chaos")
+        library, classes = library_of(config), class_libraries(config)
         assert library is not None
-        library.refresh(())
-        return library.readable
+        for each in (library, *classes.values()):
+            each.refresh(())
+        return Files(library.readable, {name: each.readable for name, each in classes.items()})
 
     def _disturbance(
         self,
@@ -416,7 +366,7 @@ class Round:
         """The first value that differs from that of a run without faults."""
         layouts = layouts_of(stored.blobs)
         assert layouts is not None, "a lane that was read has committed"
-        config = load(self._toml(self.slots[0], 0), {}, "chaos")
+        config = load(self._toml(self.slots[0], 0, native=True), {}, "chaos")
         plan = under_layout(config, Layout(layouts.last.digest, layouts.last.text)).plan
         calm = undisturbed(stored, records, start, plan, decoder_of(config), files)
         return next(disturbances(stored, calm, plan), None)
@@ -451,21 +401,22 @@ class Round:
     def _namespace(self) -> str:
         return namespace(load(self._toml(self.slots[0]), {}, "chaos"))
 
-    def _toml(self, slot: Slot, variant: int | None = None) -> str:
+    def _toml(self, slot: Slot, variant: int | None = None, *, native: bool = False) -> str:
+        """`native`: for records as `read_all` returns them."""
         if variant is None:
             variant = self.variants.get(slot.number, 0)
-        metrics, windows = LAYOUTS[variant]
-        return TOML.format(
-            metrics=msgspec.json.encode([*METRICS, *metrics]).decode(),
-            windows=msgspec.json.encode([*WINDOWS, *windows]).decode(),
-            compared=msgspec.json.encode(METRICS).decode(),
+        registered = None if native else self.registered
+        return configuration(
+            variant,
+            self.topics,
+            None if registered is None else registered.server.url,
             bootstrap=f"127.0.0.1:{slot.kafka.port}",
             redis=self._redis_of(slot),
-            topics=msgspec.json.encode(self.topics).decode(),
             name=self.name,
             start=self.plan.start,
             session=SESSION_S,
-            judgements=self.judgements,
+            judgements=self.judgements.path,
+            classes=self.classes.path,
         )
 
     def logs(self) -> str:

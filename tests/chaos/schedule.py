@@ -12,6 +12,8 @@ SESSION_S: Final = 6
 LONG: Final = (SESSION_S + 1.0, SESSION_S + 3.0)
 SHORT: Final = (0.2, 2.0)
 SPELL: Final = (2.0, 5.0)
+HANG: Final = (16.0, 18.0)
+"""Beyond the patience with files."""
 SLOTS: Final = 5
 LAST_START_S: Final = 5.0
 
@@ -37,6 +39,8 @@ KINDS: Final = {
     "worker joins": SHORT,
     "stray worker with another redis": LONG,
     "judgements listed": SHORT,
+    "classes listed": SHORT,
+    "directory of judgements hangs": HANG,
     "all workers away beyond their sessions": LONG,
     "worker's clock stepped": SPELL,
     "broker killed": SHORT,
@@ -88,12 +92,10 @@ BESIDE: Final = (
 """What may strike beside: nothing that needs the proxies before Redis, or its one master."""
 CLUSTER_EVERY: Final = 12
 """Every so many rounds one is on a cluster."""
-NOT_DRAWN: Final = {
-    "schema registry answers with what is no schema": "no topic of a round has a registry",
-    "directory of judgements hangs": "a worker waits for it without end",
-    "classes listed": "the oracle has no classes",
-}
-"""What belongs here as well, and why no round has it yet."""
+OF_REGISTRY: Final = {"schema registry answers with what is no schema": SPELL}
+"""Of a round whose records name schemas of a registry, beside all other faults."""
+REGISTRY_EVERY: Final = 6
+"""Every so many rounds one is such a round, and none of these is on a cluster."""
 
 
 @dataclass(frozen=True)
@@ -126,6 +128,8 @@ class Plan:
     """Whether the first worker is also an exporter."""
     fsync: str
     on_cluster: bool
+    registered: bool
+    """Whether the records name schemas of a registry."""
     faults: tuple[Fault, ...]
 
 
@@ -135,10 +139,13 @@ def plan(seed: int) -> Plan:
     kinds = list(KINDS)
     Random("the order of kinds").shuffle(kinds)
     on_cluster = seed % CLUSTER_EVERY == CLUSTER_EVERY - 1
+    registered = seed % REGISTRY_EVERY == 3
     turn = seed - seed // CLUSTER_EVERY
     selected = [kinds[(2 * turn + n) % len(kinds)] for n in range(2)]
     if on_cluster:
         kinds, selected = list(BESIDE), list(ON_CLUSTER)
+    if registered:
+        selected += random.choices(list(OF_REGISTRY), k=3)
     selected += random.choices(kinds, k=random.choice((0, 1, 1, 2)))
     return Plan(
         seed=seed,
@@ -148,6 +155,7 @@ def plan(seed: int) -> Plan:
         serves=random.random() < 0.5,
         fsync=random.choice(("everysec", "always")),
         on_cluster=on_cluster,
+        registered=registered,
         faults=tuple(sorted((fault(random, kind) for kind in selected), key=lambda f: f.at_s)),
     )
 
@@ -157,7 +165,7 @@ def fault(random: Random, kind: str) -> Fault:
     return Fault(
         kind=kind,
         at_s=random.uniform(0.5, LAST_START_S),
-        lasts_s=random.uniform(*{**KINDS, **ON_CLUSTER}[kind]),
+        lasts_s=random.uniform(*{**KINDS, **ON_CLUSTER, **OF_REGISTRY}[kind]),
         worker=random.randrange(SLOTS),
         fraction=random.random(),
     )

@@ -8,6 +8,8 @@ from typing import Final
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
+from tests.chaos.stage import Slot
+
 ANSWER_S: Final = 10.0
 POLL_EVERY_S: Final = 0.2
 
@@ -15,6 +17,16 @@ POLL_EVERY_S: Final = 0.2
 async def unready(port: int, patience_s: float) -> str | None:
     """None as soon as the process is ready; after `patience_s` the reason why it is not."""
     return await _until_none(lambda: _unready(port), patience_s)
+
+
+async def dead(slot: Slot, patience_s: float) -> str | None:
+    """None as soon as the worker answers, or another fault affects it; after `patience_s` why it
+    does not."""
+
+    def check() -> str | None:
+        return _dead(slot.port) if slot.running and not slot.frozen else None
+
+    return await _until_none(check, patience_s)
 
 
 async def wrong_events(port: int, expected: dict[str, int], patience_s: float) -> str | None:
@@ -38,6 +50,14 @@ def _unready(port: int) -> str | None:
         with error:
             conditions = json.load(error)["conditions"]
         return "; ".join(f"{c['name']}: {c['detail']}" for c in conditions if not c["ok"])
+    except OSError as error:
+        return repr(error)
+
+
+def _dead(port: int) -> str | None:
+    try:
+        with urlopen(f"http://127.0.0.1:{port}/livez", timeout=ANSWER_S):
+            return None
     except OSError as error:
         return repr(error)
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.chaos.faults import ACTS
 from tests.chaos.play import play
-from tests.chaos.schedule import BESIDE, KINDS, ON_CLUSTER, plan
+from tests.chaos.schedule import BESIDE, KINDS, OF_REGISTRY, ON_CLUSTER, plan
 from tests.chaos.stage import Stage
 
 ROUNDS_IN_CI: Final = 28
@@ -30,10 +30,12 @@ def test_plan_depends_on_the_seed_alone() -> None:
 
 @pytest.mark.parametrize("first", [0, 1, 2, 123_456])
 def test_consecutive_rounds_contain_every_kind_of_fault(first: int) -> None:
+    every = {*KINDS, *ON_CLUSTER, *OF_REGISTRY}
     rounds = [plan(seed) for seed in range(first, first + ROUNDS_IN_CI)]
-    assert {fault.kind for planned in rounds for fault in planned.faults} == {*KINDS, *ON_CLUSTER}
+    assert {fault.kind for planned in rounds for fault in planned.faults} == every
     assert {planned.topics for planned in rounds} == {1, 2}
 
 
 def test_every_kind_of_fault_is_implemented() -> None:
-    assert ACTS.keys() == KINDS.keys() | ON_CLUSTER.keys() and KINDS.keys() >= {*BESIDE}
+    assert ACTS.keys() == KINDS.keys() | ON_CLUSTER.keys() | OF_REGISTRY.keys()
+    assert KINDS.keys() >= {*BESIDE}

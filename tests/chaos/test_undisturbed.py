@@ -25,7 +25,7 @@ from relevanced.daemon.storage import (
     unpack_page,
     unpacked_hour,
 )
-from tests.chaos.undisturbed import BATCH_RECORDS, StoredLane, disturbances, undisturbed
+from tests.chaos.undisturbed import BATCH_RECORDS, Files, StoredLane, disturbances, undisturbed
 from tests.daemon.test_equality import logs_of
 from tests.daemon.test_judged_equality import JudgedMachine, random_files
 from tests.daemon.test_queries_equality import CONFIG, with_queries
@@ -47,7 +47,7 @@ def both() -> Lanes:
     machine = JudgedMachine(rng, 0, logs, files, queries=QUERIES).run(crashes=True)
     store, start = machine.store, dict.fromkeys(logs, 0)
     found = StoredLane(0, head_of(store.fields), store.names, store.blobs)
-    calm = undisturbed(found, records, start, machine.plan, machine.decode, files)
+    calm = undisturbed(found, records, start, machine.plan, machine.decode, Files(files))
     return found, calm, machine.plan
 
 
@@ -156,7 +156,9 @@ def test_judged_rows_begin_with_an_impression_whatever_the_batches(
         monkeypatch.setattr("tests.chaos.undisturbed.BATCH_RECORDS", size)
         judged = msgspec.structs.replace(whole.head.judged, from_slot=150)
         begun = replace(whole, head=replace(whole.head, judged=judged))
-        found.append(undisturbed(begun, records, {"t": 0}, machine.plan, machine.decode, files))
+        found.append(
+            undisturbed(begun, records, {"t": 0}, machine.plan, machine.decode, Files(files))
+        )
     assert [*disturbances(*found, machine.plan)] == []
 
 

@@ -1,16 +1,25 @@
-"""Sends simulated search traffic to the topics of a round, and reads the topics."""
+"""Sends simulated search traffic to the topics of a round, lists files for it, and reads the
+topics."""
 
 import asyncio
+import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from relevanced.daemon.errors import Unavailable
-from relevanced.daemon.judgements import add, read_index
+from relevanced.daemon.judgements import (
+    Reader,
+    add,
+    read as read_judgements,
+    read_classes,
+    read_index,
+)
 from relevanced.daemon.kafka import KafkaSettings
 from relevanced.daemon.panes import HOUR_MS
 from relevanced.daemon.tools.traffic import (
@@ -21,6 +30,7 @@ from relevanced.daemon.tools.traffic import (
     generate_events,
     judged_set,
 )
+from tests.chaos.registered import Registered
 from tests.kafka_compression import Lz4Producer
 from tests.oracle import Record
 
@@ -42,29 +52,64 @@ TOPIC_SETTINGS: Final = {"retention.ms": "-1", "message.timestamp.after.max.ms":
 FAULTS: Final = Faults(duplicates=0.01, disorder=0.02, orphans=0.01, off_list=0.01)
 
 
-def put_in_place(directory: Path, world: World) -> None:
-    """Put files of judgements in place: for the hour in which the traffic begins, for the next one
-    with other grades, and for the one that only clocks reach which are wrong."""
-    directory.mkdir()
-    source, whole = directory.parent / "grades.csv", judged_set(world)
-    first_ms = START_MS // HOUR_MS * HOUR_MS
-    for number in range(3):
-        source.write_bytes(whole if number % 2 else whole.replace(b",3\n", b",2\n"))
-        add(directory, source, first_ms + number * HOUR_MS, 0)
+FILE_STARTS_MS: Final = tuple(START_MS // HOUR_MS * HOUR_MS + n * HOUR_MS for n in range(3))
+"""The hours in which the traffic begins, the next one, and one that only clocks reach which are
+wrong."""
+CLASS_FILES: Final = [
+    (start_ms, [(query.text, of) for query in Traffic().world.queries[:8]])
+    for start_ms, of in zip(FILE_STARTS_MS, ("head", "torso", "head"), strict=True)
+]
+"""(start, (query, class) of each line) of files of classes."""
 
 
-def list_one_more(directory: Path) -> None:
-    """Put one more file in place, for the hour after those of all others."""
-    after_ms = max(entry.start_ms for entry in read_index(directory)) + HOUR_MS
-    add(directory, directory.parent / "grades.csv", after_ms, 0)
+@dataclass(frozen=True)
+class Listed:
+    """A directory of dated files."""
+
+    path: Path
+    contents: Sequence[bytes]
+    """By `FILE_STARTS_MS`."""
+    read: Reader[Any]
+
+    @classmethod
+    def judgements(cls, path: Path, world: World) -> "Listed":
+        whole = judged_set(world)
+        other = whole.replace(b",3\n", b",2\n")
+        return cls(path, (other, whole, other), read_judgements)
+
+    @classmethod
+    def classes(cls, path: Path) -> "Listed":
+        contents = [
+            "\n".join(["query,class", *map(",".join, lines)]).encode() for _, lines in CLASS_FILES
+        ]
+        return cls(path, contents, read_classes)
+
+    def put_in_place(self) -> None:
+        """List all files."""
+        self.path.mkdir()
+        for start_ms, content in zip(FILE_STARTS_MS, self.contents, strict=True):
+            self._add(start_ms, content)
+
+    def list_one_more(self) -> None:
+        """List one more file, for the hour after those of all others."""
+        after_ms = max(entry.start_ms for entry in read_index(self.path)) + HOUR_MS
+        self._add(after_ms, self.contents[0])
+
+    def _add(self, start_ms: int, content: bytes) -> None:
+        source = self.path.parent / f"{self.path.name}.csv"
+        source.write_bytes(content)
+        add(self.path, source, start_ms, 0, self.read)
 
 
 class Producer:
     """Sends traffic until `stop`. While the broker is unavailable it retries; records that are sent
     twice are twice in the log."""
 
-    def __init__(self, bootstrap: str, topics: Sequence[str], seed: int) -> None:
-        self._topics = topics
+    def __init__(
+        self, bootstrap: str, topics: Sequence[str], seed: int, registered: Registered | None
+    ) -> None:
+        """`registered`: what writes the records, if they name schemas."""
+        self._topics, self._registered = topics, registered
         self._random = Random(f"rubbish {seed}")
         self.traffic = Traffic(seed=seed, rate=EVENT_TIME_RATE, faults=FAULTS)
         self._events = generate_events(self.traffic, START_MS)
@@ -110,14 +155,22 @@ class Producer:
         if self._random.random() < WRONG_CLOCK_SHARE:
             event = {**event, "timestamp": event["timestamp"] + WRONG_CLOCK_MS}
             arrival_ms += WRONG_CLOCK_MS
-        value: bytes | None = msgspec.json.encode(event)
-        if self._random.random() < INVALID_SHARE:
+        native = msgspec.json.encode(event)
+        value: bytes | None = native
+        if self._registered is not None:
+            value = self._registered.encode(native)
+            # What a registry may not have yet is waited for only while a record is new.
+            arrival_ms = max(arrival_ms, int(time.time() * 1000))
+        elif self._random.random() < INVALID_SHARE:
             value = self._random.choice((None, b"{", b"[]", b'{"type":"session"}'))
         await self._producer.send(topic, value, key, timestamp_ms=arrival_ms)
 
 
-async def read_all(bootstrap: str, topics: Sequence[str]) -> list[Record]:
-    """All records in the topics."""
+async def read_all(
+    bootstrap: str, topics: Sequence[str], registered: Registered | None
+) -> list[Record]:
+    """All records in the topics, in the native format."""
+    native = {} if registered is None else registered.native
     partitions = [TopicPartition(topic, p) for topic in topics for p in range(PARTITIONS)]
     consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest")
     await consumer.start()
@@ -129,7 +182,14 @@ async def read_all(bootstrap: str, topics: Sequence[str]) -> list[Record]:
             while len(found) < total:
                 for batch in (await consumer.getmany(timeout_ms=1000)).values():
                     found += [
-                        Record(r.topic, r.partition, r.offset, r.timestamp, r.value) for r in batch
+                        Record(
+                            r.topic,
+                            r.partition,
+                            r.offset,
+                            r.timestamp,
+                            native.get(r.value, r.value),
+                        )
+                        for r in batch
                     ]
         return found
     finally:

@@ -7,14 +7,14 @@ began anew with a whole hour, and are compared from there.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any, Final
 
 import msgspec
 
 from relevanced.daemon.events import Decoder
-from relevanced.daemon.judgements import IndexEntry, Judgements
+from relevanced.daemon.judgements import IndexEntry, Judgements, QueryClasses
 from relevanced.daemon.lane import PAGE_ROWS, Lane, ShownInBatch, row_sets
 from relevanced.daemon.plan import Plan
 from relevanced.daemon.storage import (
@@ -43,7 +43,15 @@ from tests.whole_batch import process_batch
 BATCH_RECORDS: Final = 700
 MOST_EVENTS: Final = 8
 """No record of the tests has more."""
-Files = Mapping[IndexEntry, Judgements]
+
+
+@dataclass(frozen=True)
+class Files:
+    """The files of a round, as workers read them."""
+
+    judgements: Mapping[IndexEntry, Judgements]
+    classes: Mapping[str, Mapping[IndexEntry, QueryClasses]] = field(default_factory=dict)
+    """By attribute."""
 
 
 @dataclass(frozen=True)
@@ -70,13 +78,15 @@ def undisturbed(
     decode: Decoder,
     files: Files,
 ) -> StoredLane:
-    """The lane of these records, read from its starting offsets on in one process: graded by the
-    files that the stored one knows, from the hour on in which its judged rows begin."""
+    """The lane of these records, read from its starting offsets on in one process: classed and
+    graded by the files that the stored one knows, graded from the hour on in which its judged rows
+    begin."""
     store = MemoryLane()
     head = store.claim("t", msgspec.json.encode(start))
     layouts = Layouts(InForce(replace(plan, tracking=None)))  # experiments are the oracle's
     claimed = rebuild(stored.number, layouts, [*start], head, store.names, store.load(head))
     _grade_as(stored.head, claimed.lane, files)
+    _class_as(stored.head, claimed.lane, files)
     mine = [one for one in records if one.partition == stored.number]
     unread = {
         topic: [as_log_record(one) for one in mine if one.topic == topic and one.offset >= at]
@@ -115,7 +125,13 @@ def _grade_as(head: Head, lane: Lane, files: Files) -> None:
     # All impressions come from one topic: so many as there were, they are the same.
     judged.since_ms, judged.from_slot = head.judged.since_ms, head.judged.from_slot
     judged.shown = ShownInBatch(judged.from_slot)
-    judged.files.prepare(head.judgements.history, files)
+    judged.files.prepare(head.judgements.history, files.judgements)
+
+
+def _class_as(head: Head, lane: Lane, files: Files) -> None:
+    timelines = {} if head.classes is None else head.classes.timelines
+    for attribute, timeline in timelines.items():
+        lane.class_files[attribute].prepare(timeline.history, files.classes[attribute])
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ from relevanced.daemon.schemas import (
 )
 from relevanced.daemon.worker import SchemaWaits
 from tests.daemon.codecs.protobuf_messages import STRING, add_fields
-from tests.registry_server import MemoryRegistry, serving
+from tests.registry_server import IMPROPER, MemoryRegistry, serving
 
 TOPIC = "events"
 NOW_MS = 1_795_176_000_000
@@ -269,25 +269,9 @@ def read(filler: SchemaFiller, records: dict[str, list[SimpleNamespace]]) -> lis
     return found
 
 
-NOT_THERE = b'{"error_code": 40403, "message": "Schema not found"}'
-ANSWERS = {
-    "a login page": (200, b"<html>Please log in</html>", "does not answer properly (200: not an"),
-    "an empty object": (200, b"{}", "does not answer properly (200: its JSON has no schema)"),
-    "half of the JSON": (200, b'{"schema": "', "does not answer properly (200: not an object"),
-    "no content": (204, b"", "answers 204"),
-    "bad request": (400, b"", "answers 400"),
-    "method not allowed": (405, b"", "answers 405"),
-    "login of a proxy": (407, b"", "a proxy before it wants a login (407)"),
-    "legal reasons": (451, b"", "answers 451"),
-    "5 MB": (200, b"x" * (5 << 20), "does not answer properly (more than 4194304 bytes)"),
-    "unknown type": (200, b'{"schema": "x", "schemaType": "X"}', "its schemaType is 'X'"),
-    "a follower that lags": (404, NOT_THERE, "the registry has no such schema"),
-}
-
-
-@pytest.mark.parametrize("fault", ANSWERS)
+@pytest.mark.parametrize("fault", IMPROPER)
 async def test_records_wait_while_the_registry_answers_what_is_no_schema(fault: str) -> None:
-    status, body, said = ANSWERS[fault]
+    status, body, said = IMPROPER[fault]
     server, fresh = MemoryRegistry(), filling_module._clock_ms()
     number = server.add('"long"')
     records = of_ids(*[number] * 60, body=b"\x0e", time_ms=fresh)
