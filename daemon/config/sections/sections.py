@@ -78,10 +78,10 @@ class KafkaSection:
         '"earliest" gives baselines from the first hour.',
     )
     security_protocol: str = setting(
-        "PLAINTEXT", choice(*SECURITY_PROTOCOLS), "Protocol of the connections."
+        "PLAINTEXT", choice(*SECURITY_PROTOCOLS, hides=True), "Protocol of the connections."
     )
     sasl_mechanism: str | None = setting(
-        None, optional(choice(*SASL_MECHANISMS)), "How this client authenticates."
+        None, optional(choice(*SASL_MECHANISMS, hides=True)), "How this client authenticates."
     )
     sasl_username: str | None = setting(None, optional(text()), "User name for SASL.")
     sasl_password: Secret | None = setting(None, optional(secret()), "Password for SASL.")
@@ -211,7 +211,7 @@ class RegistrySection:
     )
     kind: str = setting(
         CONFLUENT,
-        choice(CONFLUENT, GLUE),
+        choice(CONFLUENT, GLUE, hides=True),
         "confluent: the REST protocol of Confluent, Redpanda, Karapace and Apicurio. glue: AWS"
         " Glue.",
     )

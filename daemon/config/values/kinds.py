@@ -163,13 +163,14 @@ def text(pattern: str = r".+", rule: str = "must be a non-empty text") -> Kind[s
     return Kind("text", read, lambda value: quoted(masked_text(value)))
 
 
-def choice(*names: str) -> Kind[str]:
-    """One of the names, in upper or lower case."""
+def choice(*names: str, hides: bool = False) -> Kind[str]:
+    """One of the names, in upper or lower case. `hides`: no fault shows the value, because a secret
+    may have been given to the wrong key."""
     by_lower_case = {name.lower(): name for name in names}
 
     def read(value: object) -> str:
         if not isinstance(value, str) or value.lower() not in by_lower_case:
-            raise InvalidValue((value, f"must be one of {', '.join(names)}"))
+            raise InvalidValue((None if hides else value, f"must be one of {', '.join(names)}"))
         return by_lower_case[value.lower()]
 
     return Kind(" | ".join(quoted(name) for name in names), read, quoted)

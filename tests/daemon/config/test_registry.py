@@ -30,7 +30,7 @@ FAULTS = [
     ('url = "sr:8081"', "must be http(s)://host:port/path, or several of them"),
     ('url = "https://a b"', "must be http(s)://host:port/path"),
     ('url = "https://a:8081?x=1"', "must be http(s)://host:port/path"),
-    ('kind = "karapace"', "registry.kind=karapace: must be one of confluent, glue"),
+    ('kind = "karapace"', "registry.kind: must be one of confluent, glue"),
     ('username = "u"', "registry.username=u: has no effect: needs registry.url"),
     (
         'url = "https://sr"\npassword = "p"',
