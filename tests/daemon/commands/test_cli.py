@@ -204,6 +204,13 @@ def test_check_config_prints_toml_without_secrets(tmp_path: Path) -> None:
     assert "namespace in Redis: relevanced-" in result.stdout
 
 
+def test_check_in_place_without_redis_names_the_way_out(tmp_path: Path) -> None:
+    file = config_file(tmp_path, '[redis]\nurl = "redis://127.0.0.1:1"')
+    result = relevanced("check-config", "--in-place", file)
+    assert result.exit_code == 1
+    assert "--in-place: Redis: " in result.output and "upgradeCheck.enabled=false" in result.output
+
+
 def test_check_config_states_what_a_change_restarts(tmp_path: Path) -> None:
     old = config_file(tmp_path, "", "old.toml")
     new = config_file(tmp_path, '[attribution]\nwindow = "1h"\n[log]\nlevel = "debug"')
