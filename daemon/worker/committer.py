@@ -231,7 +231,8 @@ class WaitingLanes:
         """What takes this batch apart from those of other lanes; None if it can be taken in turn
         with them."""
         wanted = self._waits.unknown(batch)
-        is_ready = self.files.prepare(owned.claimed.lane, batch)
+        # Who waits for schemas first is not said to wait for files: the lane may be gone by then.
+        is_ready = not self.files.obstacles(owned.claimed.lane, batch)
         if not wanted and is_ready and _suspicion(owned) is None:
             return None
         return self._take(owned, batch, next_offsets, wanted)

@@ -280,14 +280,20 @@ class FileWaits:
         """Look at the directories now, at once: one that does not answer holds no other."""
         await asyncio.gather(*(each.look(self._lanes()) for each in self._directories))
 
-    def prepare(self, lane: Lane, records: Records) -> bool:
-        """Give the lane its files for this batch; returns whether it may be taken now."""
+    def obstacles(self, lane: Lane, records: Records) -> dict[str, str]:
+        """Give the lane its files for this batch; returns why it must wait for those that are not
+        there, by their name."""
         if not any(each.is_needed_by(lane) for each in self._directories):
-            return True
+            return {}
         if self._following is not None and self._following.done():
             self._following.result()  # what ended it ends the worker: no lane waits for nothing
         asked = {each.name: each.obstacle(lane, records) for each in self._directories}
-        obstacles = {name: why for name, why in asked.items() if why is not None}
+        return {name: why for name, why in asked.items() if why is not None}
+
+    def prepare(self, lane: Lane, records: Records) -> bool:
+        """Give the lane its files for this batch; returns whether it may be taken now. If not, the
+        lane is said to wait, until it is `given` them."""
+        obstacles = self.obstacles(lane, records)
         before = self._waiting.pop(lane.number, {})
         if obstacles:
             self._waiting[lane.number] = obstacles

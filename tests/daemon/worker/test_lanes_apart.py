@@ -14,6 +14,8 @@ import pytest
 from relevanced.daemon.config import LogEnd, Start
 from relevanced.daemon.errors import RegistryUnavailable, Unavailable
 from relevanced.daemon.events import Limits, LogRecord, decoder
+from relevanced.daemon.judgements import judged_plan
+from relevanced.daemon.plan import Plan
 from relevanced.daemon.schemas import ID, SchemaId
 from relevanced.daemon.storage import (
     NO_MARKS,
@@ -40,7 +42,7 @@ from relevanced.daemon.worker import (
     Worker,
     recovery as recovery_module,
 )
-from tests.builders import PLAN, START_MS
+from tests.builders import PLAN, START_MS, plan_with
 from tests.fakes import MemoryLane, Verified
 
 TOPIC = "events"
@@ -258,11 +260,12 @@ async def working(
     letters: Letters | None = None,
     schemas: Shelf | None = None,
     stalls: StallWatch | None = None,
+    plan: Plan = PLAN,
 ) -> AsyncIterator[tuple[Worker, Ownership]]:
     stop, telemetry = asyncio.Event(), Telemetry("test")
     ports = Ports(logs, stores, letters, schemas)
     process = Process(telemetry, lambda: 0.0, stop)
-    ownership = Ownership(ports, process, Layouts(InForce(PLAN)), Beginning(LogEnd.EARLIEST, 3))
+    ownership = Ownership(ports, process, Layouts(InForce(plan)), Beginning(LogEnd.EARLIEST, 3))
     pace, decode = Pace(max_records=1, commit_interval_s=0.0), decoder("native", Limits())
     worker = Worker(ports, process, ownership, decode, pace, stalls=stalls)
     task = asyncio.create_task(worker.run())
@@ -370,6 +373,18 @@ async def test_a_lane_that_is_revoked_while_it_waits_for_a_schema_is_dropped() -
         logs.assigned.add(STUCK)
         await happens(lambda: stores.offset(STUCK) >= 20)
     assert stores.accepted(STUCK) == stores.offset(STUCK), "what was dropped is read again"
+
+
+async def test_a_lane_that_is_revoked_while_it_waits_for_a_schema_waits_for_no_file() -> None:
+    logs, stores = Logs(), Stores()
+    logs.first[STUCK] = naming(12)
+    plan = plan_with(judged=judged_plan(["P@5"], relevant_from=1, max_grade=3))
+    async with working(logs, stores, schemas=Shelf(), plan=plan) as (worker, ownership):
+        await happens(lambda: len(worker.waiting_for) == 2)
+        logs.revoke(STUCK)
+        await happens(lambda: STUCK not in ownership.lanes)
+        await happens(lambda: [*worker.waiting_for] == ["judgements"])
+        assert f"lane {STUCK} waits" not in worker.waiting_for["judgements"]
 
 
 @pytest.mark.parametrize("never_answers", [False, True])
