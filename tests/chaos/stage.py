@@ -45,8 +45,10 @@ class Slot:
         return self.process is not None and self.process.poll() is None
 
     def start(self, directory: Path, config: str, role: str) -> None:
-        """Start a worker in this slot, unless one is running."""
-        if self.running:
+        """Start a worker in this slot, unless one is running. One that was killed may take until a
+        directory answers again to be gone: the kernel lets nobody leave who waits for the name that
+        another process looks up."""
+        if self.running and not self._killed:
             return
         self._killed = False
         self.port = processes.free_port()
