@@ -3,6 +3,7 @@ writes lane state.
 """
 
 from . import exposition, first_sights
+from .arrivals import per_hour
 from .baselines import (
     DAY,
     DAYS,
@@ -25,6 +26,7 @@ from .exporter import Exporter, refresh_after_s
 from .exposition import (
     FAMILY_OF_COUNT,
     Exposition,
+    arrival_samples,
     change_samples,
     gathered,
     joined,
@@ -89,6 +91,7 @@ from .usual_calls import APART_MS, UsualCalls
 
 __all__ = (
     "APART_MS",
+    "arrival_samples",
     "averaged",
     "BaselineComparison",
     "Basis",
@@ -142,6 +145,7 @@ __all__ = (
     "Told",
     "packed",
     "packed_markers",
+    "per_hour",
     "PastReads",
     "publish",
     "Published",

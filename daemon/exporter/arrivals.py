@@ -1,4 +1,5 @@
-"""Whether searches or feedback have stopped, snapshot after snapshot.
+"""How many searches and how much feedback come, and whether they have stopped, snapshot after
+snapshot.
 
 Pure apart from what it keeps: how long ago the newest of each usually was, as feedback comes late
 and some producers send in batches. In the first hour after a start that is not known, and the
@@ -34,6 +35,32 @@ MINUTES_A_DAY: Final = 1440
 REJECTED: Final = "rejected"
 OUTCOMES: Final = "feedback_outcomes"
 """Families of counts of a lane."""
+
+
+RECENT_MS: Final = 15 * MINUTE_MS
+
+
+def per_hour(views: Sequence[LaneView], plan: Plan, now_ms: int | None) -> dict[Stream, float]:
+    """How many come in an hour, by the panes of the last quarter of an hour of event time: whenever
+    they were read. Feedback counts at the time of its search."""
+    if now_ms is None:
+        return {}
+    windows = plan.timing.windows
+    lasting = [w for w in windows if w.length_ms >= RECENT_MS] or windows[-1:]
+    window = min(lasting, key=lambda each: each.pane_ms)
+    since_ms = pane_start(now_ms - min(RECENT_MS, window.length_ms), window.pane_ms)
+    rows = [
+        pages[0]
+        for lane in views
+        for (of, start), pages in lane.panes.items()
+        if windows[of] is window and since_ms <= start < now_ms and 0 in pages
+    ]
+    hours = (now_ms - since_ms) / HOUR_MS
+    columns = {stream: plan.count_columns.index(name) for stream, name in COLUMNS}
+    return {
+        stream: sum(int(row[0, column]) for row in rows) / hours
+        for stream, column in columns.items()
+    }
 
 
 class Arrivals:

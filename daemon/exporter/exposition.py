@@ -17,7 +17,7 @@ import numpy as np
 
 from relevanced.metrics import WeightSums, clipped_share, effective_sample_size
 
-from ..changes import FeedbackGap, Marker, Silence, newest
+from ..changes import FeedbackGap, Marker, Silence, Stream, newest
 from ..events import DROP_REASONS, REJECTION_REASONS, SKIP_REASONS
 from ..experiments import NO_FINDINGS, Findings
 from ..judgements import start_text
@@ -385,6 +385,12 @@ def _of_found(found: FoundChanges, labels: list[str]) -> Iterator[Sample]:
                 yield FAMILIES[
                     "relevanced_change_onset_timestamp_seconds"
                 ], f'{label},bound="{bound}"', float(times[index]) / 1000
+
+
+def arrival_samples(per_hour: Mapping[Stream, float]) -> Iterator[Sample]:
+    """How much of each stream comes in an hour."""
+    for stream, arrivals in per_hour.items():
+        yield FAMILIES["relevanced_arrivals_per_hour"], f'stream="{stream}"', round(arrivals, 1)
 
 
 def silence_samples(

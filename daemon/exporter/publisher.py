@@ -41,7 +41,7 @@ from ..views import (
     words_of,
 )
 from . import exposition, sample_series
-from .arrivals import Arrivals
+from .arrivals import Arrivals, per_hour
 from .design_effects import Measuring
 from .exposition import Chunks, Exposition
 from .first_sights import CatchUpProgress, FirstSights
@@ -375,6 +375,7 @@ class Publisher:
                 for sample in open_change_samples(scores.measure.name, scores.changes, self._plan)
             ),
             *exposition.marker_samples(reading.markers, whole.as_of_ms),
+            *exposition.arrival_samples(per_hour(reading.views, self._plan, whole.as_of_ms)),
             *exposition.silence_samples(
                 reading.silences, reading.clicks.changes.gaps, whole.as_of_ms
             ),

@@ -106,11 +106,11 @@ def history(
 
 
 class Searchers:
-    """Produces live searches until `close`, with clicks while `clicking` is true."""
+    """Produces live searches until `close`, with clicks or without."""
 
-    def __init__(self, kafka: str, topic: str) -> None:
+    def __init__(self, kafka: str, topic: str, clicking: bool) -> None:
         self._kafka, self._topic = kafka, topic
-        self.clicking = True
+        self._clicking = clicking
         self._stop = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._search()))
         self._thread.start()
@@ -135,7 +135,7 @@ class Searchers:
         base = {"impression_id": uuid.uuid4().hex, "timestamp": now_ms}
         items = [f"d{index}" for index in range(10)]
         yield {**base, "type": "impression", "items": items, "attributes": {"country": "US"}}
-        if self.clicking:
+        if self._clicking:
             yield {**base, "type": "feedback", "kind": "click", "item": "d1"}
 
     def close(self) -> None:
@@ -146,8 +146,8 @@ class Searchers:
 class Scene:
     """The running system: `with scene(…) as played`."""
 
-    def __init__(self, directory: Path, daemon: Daemon, searchers: Searchers) -> None:
-        self.directory, self.daemon, self.searchers = directory, daemon, searchers
+    def __init__(self, directory: Path, daemon: Daemon) -> None:
+        self.directory, self.daemon = directory, daemon
         self.webhooks = Webhooks()
         self._port = processes.free_port()
         alertmanager_port = processes.free_port()
@@ -254,17 +254,18 @@ def scene(
     directory: Path,
     break_ms: int | None = None,
     keeps: Callable[[dict[str, Any], int], bool] = lambda event, at_ms: True,
+    clicking: bool = True,
 ) -> Iterator[Scene]:
     """The running system, once the daemon has read the history and live searches arrive."""
     topic = f"scene-{uuid.uuid4().hex[:8]}"
     now_ms = int(time.time() * 1000)
     asyncio.run(_produce(kafka, topic, history(now_ms, break_ms, keeps)))
     config = TOML.format(kafka=kafka.bootstrap, topic=topic, redis=redis)
-    daemon, searchers = Daemon(directory, config), Searchers(kafka.bootstrap, topic)
+    daemon, searchers = Daemon(directory, config), Searchers(kafka.bootstrap, topic, clicking)
     played = None
     try:
         until(lambda: _has_caught_up(daemon), what=f"the daemon has caught up: {daemon.log_path}")
-        played = Scene(directory, daemon, searchers)
+        played = Scene(directory, daemon)
         # Before its first scrape Prometheus would fire RelevancedDown.
         until(lambda: played.value("relevanced_build_info"), what=f"the first scrape: {directory}")
         played.give_rules()

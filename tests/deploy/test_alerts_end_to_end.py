@@ -15,7 +15,6 @@ from tests.services.redis_server import RedisServer, binaries
 
 pytestmark = required("prometheus", "prometheus-alertmanager")
 
-CLICKS_OF_A_DAY: Final = "relevanced:feedback_per_impression:rate1d"
 SCORES: Final = ("RelevancedScoreDropped", "RelevancedScoreBelowFloor")
 GAP_KNOWN: Final = "count_over_time(relevanced_feedback_gap_end_timestamp_seconds[40s:1s]) > 30"
 """Three times as long as the alerts on scores wait in this scene."""
@@ -54,17 +53,13 @@ def test_a_broken_ranking_of_one_segment_raises_alerts_on_that_segment_only(
 def test_clicks_that_stop_raise_feedback_stopped_and_no_alert_on_scores(
     kafka: Broker, server: str, tmp_path: Path
 ) -> None:
-    """Of 40 minutes that have settled no clicks came, either: no score falls by them."""
+    """40 minutes ago, of which most have settled: no score falls by them."""
     stopped_ms = int(time.time() * 1000) - HOUR_MS * 2 // 3
 
     def keeps(event: dict[str, Any], at_ms: int) -> bool:
         return event["type"] == "impression" or at_ms < stopped_ms
 
-    with scene(kafka, server, tmp_path, keeps=keeps) as played:
-        until(
-            lambda: played.value(f"{CLICKS_OF_A_DAY} > 0.5"), what="the rate of clicks is recorded"
-        )
-        played.searchers.clicking = False
+    with scene(kafka, server, tmp_path, keeps=keeps, clicking=False) as played:
         until(
             lambda: played.firing("RelevancedFeedbackStopped"), what="the alert on the stop fires"
         )

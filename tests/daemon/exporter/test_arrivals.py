@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from relevanced.daemon.changes import HOUR_MS, Silence, silence, text as sentences
-from relevanced.daemon.exporter import Publisher
+from relevanced.daemon.exporter import Publisher, per_hour
 from relevanced.daemon.http import changes
 from relevanced.daemon.views import LaneView
 from tests.daemon.exporter.two_countries import MINUTE_MS, NOW_MS, PLAN, Site
@@ -71,6 +71,28 @@ def test_where_searches_stop_their_feedback_is_not_said_to_have_stopped() -> Non
     stopped_ms = NOW_MS - 30 * MINUTE_MS
     site = Stopping(stopped_ms - 5 * HOUR_MS, "searches", stopped_ms)
     assert [each.stream for each in said(site, Publisher(PLAN), NOW_MS)] == ["searches"]
+
+
+def test_backlog_counts_at_its_own_time() -> None:
+    """An outage of 12 minutes in which feedback stops: all that came is read at once after it."""
+    stopped_ms, again_ms = NOW_MS - 30 * MINUTE_MS, NOW_MS - 20 * MINUTE_MS
+    site = Stopping(NOW_MS - 5 * HOUR_MS, "feedback", stopped_ms)
+    before = per_hour([site.lane(again_ms - 12 * MINUTE_MS)], PLAN, again_ms - 12 * MINUTE_MS)
+    assert before["searches"] == pytest.approx(7200, rel=0.1)
+    assert before["feedback"] == pytest.approx(0.7 * 7200, rel=0.1)
+    after = per_hour([site.lane(again_ms)], PLAN, again_ms)
+    assert after["searches"] == pytest.approx(7200, rel=0.1)
+    assert after["feedback"] == pytest.approx(0.7 * 7200 / 3, rel=0.3), "of 5 minutes of 15"
+    assert per_hour([site.lane(NOW_MS)], PLAN, NOW_MS)["feedback"] == 0
+
+
+def test_feedback_that_stopped_in_an_outage_is_said_as_soon_as_that_is_read() -> None:
+    stopped_ms = NOW_MS - 30 * MINUTE_MS
+    site, publisher = Stopping(NOW_MS - 5 * HOUR_MS, "feedback", stopped_ms), Publisher(PLAN)
+    for minute in range(-90, -2):
+        assert said(site, publisher, stopped_ms + minute * MINUTE_MS) == ()
+    (found,) = said(site, publisher, stopped_ms + 10 * MINUTE_MS)
+    assert found.stream == "feedback" and abs(found.since_ms - stopped_ms) <= MINUTE_MS
 
 
 @pytest.mark.parametrize(

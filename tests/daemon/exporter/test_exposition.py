@@ -33,6 +33,7 @@ from relevanced.daemon.exporter import (
     Detection,
     Exposition,
     FoundChanges,
+    arrival_samples,
     change_samples,
     file_samples,
     joined,
@@ -330,6 +331,7 @@ def test_series_are_those_of_the_table(parse: Parse) -> None:
     stopped = Silence("feedback", NOW_MS, 900.0)
     gap = FeedbackGap(NOW_MS - 600_000, NOW_MS)
     families += parse(render_changes(silence_samples([stopped], [gap], NOW_MS)))
+    families += parse(render_changes(arrival_samples({"searches": 900.0})))
     refusing = LaneFiles(0, (entry(0),), (entry(NOW_MS),))
     families += parse(exposed_judged(scored(judged_lane(steady(24 * 15), refusing))))
     families += parse(render_changes(file_samples([refusing], {"traffic": [refusing]})))
