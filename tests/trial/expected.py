@@ -161,9 +161,10 @@ EXPECTED: Final[Mapping[str, Expected]] = {
         ends_minutes=3,
     ),
     "flushall": Expected(
-        9,
+        33,
         (Alert("Relevanced(RedisLosesKeys|StateLost)", 4, "tickets|pages", {}, ("Redis",)),),
         fault="`FLUSHALL`",
+        ends_minutes=32,
     ),
     "key-deleted": Expected(
         6,

@@ -124,6 +124,7 @@ def flushall(stage: Stage) -> None:
     server.flush()
     time.sleep(5)
     made.catch_up()
+    stage.repaired()
 
 
 def kafka_restart(stage: Stage) -> None:
