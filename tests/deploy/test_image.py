@@ -1,15 +1,24 @@
 """The image installs as the guide does, contains only what it needs, and runs unprivileged."""
 
 import json
+import os
 import shutil
+import signal
 import subprocess
 import sys
-import zipfile
-from fnmatch import fnmatchcase
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from urllib.request import urlopen
 
+import pytest
+import yaml
+
+from deploy import release
 from tests.deploy.chart import DEPLOY
 from tests.deploy.commands import parsed
+from tests.services import processes
+from tests.services.daemons import until
 
 ROOT = DEPLOY.parent
 Stage = list[tuple[str, str]]
@@ -23,6 +32,8 @@ def stages() -> list[Stage]:
     for instruction, rest in lines:
         if instruction == "FROM":
             found.append([])
+        if not found:
+            continue  # an ARG before the first stage
         found[-1].append((instruction, rest))
     return found
 
@@ -52,9 +63,7 @@ def test_last_stage_only_copies_the_environment() -> None:
     last = stages()[-1]
     assert of("COPY", last) == ["--from=build /opt/relevanced /opt/relevanced"]
     assert not of("RUN", last) and not of("ADD", last)
-    assert [base.split()[0] for stage in stages() for base in of("FROM", stage)] == [
-        "python:3.11-slim"
-    ] * 2
+    assert [base.split()[0] for stage in stages() for base in of("FROM", stage)] == ["${BASE}"] * 2
 
 
 def test_image_runs_as_a_user_without_name_or_rights() -> None:
@@ -79,30 +88,117 @@ def test_build_context_contains_only_the_copied_paths() -> None:
     assert sorted(rule[1:] for rule in rules if rule.startswith("!")) == sorted(copied())
 
 
-def test_copied_files_build_and_run(tmp_path: Path) -> None:
-    """The wheel builds from the copied paths alone, and the program in it runs."""
-    source, out = tmp_path / "source", tmp_path / "out"
-    source.mkdir()
-    for name in copied():
-        path = ROOT / name
-        if path.is_dir():
-            shutil.copytree(path, source / name, ignore=shutil.ignore_patterns("__pycache__"))
-        else:
-            (source / name).parent.mkdir(exist_ok=True)
-            shutil.copy(path, source / name)
-    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir"]
-    subprocess.run([*build, str(out), "."], cwd=source, check=True, timeout=120)
-    (wheel,) = out.glob("relevanced-*.whl")
-    with zipfile.ZipFile(wheel) as archive:
-        assert not [name for name in archive.namelist() if fnmatchcase(name, "*.pyc")]
-        archive.extractall(tmp_path / "installed")
-    code = f"import sys; sys.path.insert(0, {str(tmp_path / 'installed')!r}); import relevanced\n"
-    code += "relevanced.__path__ = [sys.path[0] + '/relevanced']\n"
-    code += (
-        "from relevanced.daemon.commands.cli import cli\n"
-        "import relevanced.daemon as d; print(d.__file__)\n"
-    )
-    code += f"cli(['check-config', {str(DEPLOY / 'relevanced.toml')!r}])"
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
-    assert ran.returncode == 0, ran.stderr
-    assert str(tmp_path) in ran.stdout.splitlines()[0] and "namespace in Redis" in ran.stdout
+@pytest.fixture(scope="module")
+def environment() -> Iterator[Path]:
+    """What the steps of the first stage leave, run on its copied paths alone, where any user may
+    read it."""
+    with tempfile.TemporaryDirectory(prefix="relevanced-image-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        source = folder / "source"
+        for path in copied():
+            (source / path).parent.mkdir(exist_ok=True)
+            if (ROOT / path).is_dir():
+                kept_out = shutil.ignore_patterns("__pycache__")
+                shutil.copytree(ROOT / path, source / path, ignore=kept_out)
+            else:
+                shutil.copy(ROOT / path, source / path)
+        variables = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+        for step in of("RUN", stages()[0]):
+            step = step.replace("/opt/relevanced", f"{folder}/relevanced")
+            done = subprocess.run(
+                ["sh", "-c", step], cwd=source, env=variables, capture_output=True, text=True
+            )
+            assert done.returncode == 0, f"{step}\n{done.stdout}{done.stderr}"
+        shutil.rmtree(source)
+        yield folder / "relevanced"
+
+
+def test_steps_leave_the_program_and_no_installer(environment: Path) -> None:
+    def ran(*command: str) -> str:
+        path = environment / "bin" / command[0]
+        done = subprocess.run([path, *command[1:]], capture_output=True, text=True, cwd="/")
+        return done.stdout + done.stderr
+
+    assert release.version() in ran("relevanced", "--version")
+    checked = ran("relevanced", "check-config", str(DEPLOY / "relevanced.toml"))
+    assert "namespace in Redis" in checked
+    for extra in ("fastavro", "google.protobuf"):
+        assert ran("python", "-c", f"import {extra}") == ""
+    assert "No module named pip" in ran("python", "-m", "pip")
+
+
+AS_IN_A_CONTAINER = """
+set -e
+base="$1" environment="$2" config="$3" user="$4"
+case "$base" in
+  "$HOME"/*)  # which nobody else may enter: it shall be as if it lay elsewhere
+    mount --bind "$base" /mnt
+    mount -t tmpfs -o mode=755 none "$HOME"
+    mkdir -p "$base"
+    mount --bind /mnt "$base" ;;
+esac
+for at in / /tmp "$HOME"; do mount -o remount,bind,ro "$at" 2>/dev/null || true; done
+if touch "$environment/written" 2>/dev/null; then echo "the root is not read-only"; exit 1; fi
+cd /
+exec setpriv --reuid="${user%:*}" --regid="${user#*:}" --clear-groups --no-new-privs \
+  env -i PATH="$environment/bin" PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 \
+  relevanced run --config "$config"
+"""
+"""Starts the program as the container's first process: the user of the image, who has neither name
+nor home, on a root file system that is read-only."""
+NAMESPACES = ("unshare", "--pid", "--fork", "--kill-child", "--mount", "--mount-proc")
+
+
+@pytest.mark.parametrize("kind", [signal.SIGTERM, signal.SIGINT])
+async def test_first_process_ends_at_a_signal(
+    kind: signal.Signals, environment: Path, tmp_path: Path
+) -> None:
+    """Of the first process the kernel keeps away each signal that it does not handle: this is what
+    an init before it would be for."""
+    if subprocess.run([*NAMESPACES, "true"], capture_output=True).returncode:
+        pytest.skip("no namespaces of processes and mounts")
+    config = environment.parent / f"{kind.name}.toml"
+    text = '[kafka]\nbootstrap_servers = ["127.0.0.1:1"]\ntopics = ["events"]\n'
+    port = processes.free_port()
+    text += f'[redis]\nurl = "redis://127.0.0.1:1"\n[http]\nlisten = "127.0.0.1:{port}"\n'
+    config.write_text(text)
+    (user,) = of("USER", stages()[-1])
+    arguments = [sys.base_prefix, str(environment), str(config), user]
+    command = [*NAMESPACES, "sh", "-c", AS_IN_A_CONTAINER, "sh", *arguments]
+    log = tmp_path / "log"
+    outer = processes.spawn(command, log=log)
+    try:
+        await until(lambda: outer.poll() is not None or alive(port))
+        assert outer.poll() is None, log.read_text()
+        (first,) = Path(f"/proc/{outer.pid}/task/{outer.pid}/children").read_text().split()
+        status = Path(f"/proc/{first}/status").read_text()
+        assert status.partition("NSpid:")[2].split()[:2] == [first, "1"]
+        assert status.partition("Uid:")[2].split()[0] == user.partition(":")[0]
+        os.kill(int(first), kind)
+        assert outer.wait(60) == 0, log.read_text()
+    finally:
+        processes.end(outer, signal.SIGKILL, patience_s=60)
+
+
+def alive(port: int) -> bool:
+    with urlopen(f"http://127.0.0.1:{port}/livez", timeout=10) as answer:
+        return bool(answer.status == 200)
+
+
+def test_a_release_names_its_base_by_digest(tmp_path: Path) -> None:
+    """The digest that the tag of the Dockerfile has then: one of all architectures."""
+    first = (DEPLOY / "Dockerfile").read_text().partition("\nARG BASE=")[2].split()[0]
+    workflow = yaml.safe_load((ROOT / ".github/workflows/release.yml").read_text())
+    steps = workflow["jobs"]["image"]["steps"]
+    (naming,) = (step for step in steps if step.get("id") == "base")
+    (building,) = (step for step in steps if "build-push-action" in step.get("uses", ""))
+    assert building["with"]["build-args"] == "BASE=${{ steps.base.outputs.base }}"
+    docker, output = tmp_path / "docker", tmp_path / "output"
+    digest = f"sha256:{'1' * 64}"
+    docker.write_text(f"#!/bin/sh\nprintf %s '{digest}'; echo \"$@\" > {tmp_path}/asked\n")
+    docker.chmod(0o755)
+    variables = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "GITHUB_OUTPUT": str(output)}
+    subprocess.run(["bash", "-e", "-c", naming["run"]], cwd=ROOT, env=variables, check=True)
+    assert output.read_text() == f"base={first}@{digest}\n"
+    assert (tmp_path / "asked").read_text().startswith(f"buildx imagetools inspect {first} ")
