@@ -4,18 +4,16 @@ npm fetches the one version that is named here, which is kept outside the tree a
 are. Nothing of it is installed with the program.
 """
 
-import fcntl
 import hashlib
 import json
 import shutil
 import subprocess
 import tarfile
-import tempfile
 from pathlib import Path
 from typing import Any, Final
 
 from tests.page.browser import Page
-from tests.services import kafka_jars
+from tests.services.kept import kept
 
 VERSION: Final = "4.14.1"
 SHA512: Final = (
@@ -33,16 +31,10 @@ class AxeUnavailable(Exception):
 
 def script() -> str:
     """The text of axe-core. Raises AxeUnavailable."""
-    cache = kafka_jars.cache()
-    kept = cache / f"axe-core-{VERSION}.tgz"
-    with (cache / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not kept.is_file():
-            with tempfile.TemporaryDirectory(dir=cache) as unfinished:
-                _fetched(Path(unfinished)).rename(kept)
-    found = hashlib.sha512(kept.read_bytes()).hexdigest()
-    assert found == SHA512, f"{kept}: SHA-512 {found}: must be {SHA512}"
-    with tarfile.open(kept) as archive:
+    kept_at = kept(f"axe-core-{VERSION}.tgz", _fetched)
+    found = hashlib.sha512(kept_at.read_bytes()).hexdigest()
+    assert found == SHA512, f"{kept_at}: SHA-512 {found}: must be {SHA512}"
+    with tarfile.open(kept_at) as archive:
         file = archive.extractfile("package/axe.min.js")
         assert file is not None
         return file.read().decode()

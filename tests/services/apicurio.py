@@ -4,13 +4,11 @@ It speaks Confluent's protocol (`url`) and its own. Its archive comes from Maven
 outside the tree, as the jars of Kafka are.
 """
 
-import fcntl
 import json
 import shutil
 import signal
 import subprocess
 import tarfile
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -19,6 +17,7 @@ from urllib.parse import quote
 from urllib.request import Request, urlopen
 
 from tests.services import kafka_jars, processes
+from tests.services.kept import kept
 
 VERSION: Final = "3.0.9"
 ARTIFACT: Final = f"io.apicurio:apicurio-registry-app:{VERSION}:tar.gz:all"
@@ -99,15 +98,8 @@ class ApicurioRegistry:
 
 
 def _folder() -> Path:
-    """The unpacked archive; downloaded by Maven the first time, whole or not at all."""
-    cache = kafka_jars.cache()
-    folder = cache / f"apicurio-registry-{VERSION}"
-    with (cache / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not folder.is_dir():
-            with tempfile.TemporaryDirectory(dir=cache) as unfinished:
-                _download(Path(unfinished)).rename(folder)
-    return folder
+    """The unpacked archive; Maven downloads it the first time."""
+    return kept(f"apicurio-registry-{VERSION}", _download)
 
 
 def _download(workspace: Path) -> Path:

@@ -1,13 +1,13 @@
 """The jars of a Kafka broker, from Maven Central, kept outside the tree."""
 
-import fcntl
 import os
 import re
 import shutil
 import subprocess
-import tempfile
 from pathlib import Path
 from typing import Final
+
+from tests.services.kept import kept
 
 VERSION: Final = "4.3.1"
 LOG4J_VERSION: Final = "2.24.3"
@@ -51,21 +51,8 @@ def java() -> str | None:
 
 
 def jars() -> Path:
-    """The folder of jars; downloaded by Maven the first time, whole or not at all."""
-    folder = cache() / f"kafka-libs-{VERSION}"
-    with (cache() / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # two test runs at once: the second finds the jars
-        if not folder.is_dir():
-            with tempfile.TemporaryDirectory(dir=cache()) as unfinished:
-                _download(Path(unfinished)).rename(folder)
-    return folder
-
-
-def cache() -> Path:
-    """The folder for what is downloaded, outside the tree."""
-    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "relevanced"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
+    """The folder of jars; Maven downloads it the first time."""
+    return kept(f"kafka-libs-{VERSION}", _download)
 
 
 def _download(workspace: Path) -> Path:
