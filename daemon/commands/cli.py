@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import click
 
 from ..errors import ConfigError
+from ..extras import way_out
 from . import options
 
 if TYPE_CHECKING:
@@ -138,13 +139,20 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, lines[name]) for name in ORDER])
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; a faulty configuration ends it with every fault on the error stream."""
+        """Run the command; a faulty configuration ends it with every fault on the error stream, and
+        what the installation lacks with the way out."""
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
             ctx.exit(INTERRUPTED_EXIT)
         except BrokenPipeError:
             ctx.exit(CLOSED_PIPE_EXIT)
+        except (ImportError, OSError) as error:
+            said = way_out(error)
+            if said is None:
+                raise
+            click.echo(f"Error: {said}", err=True)
+            ctx.exit(1)
         except ConfigError as error:
             for fault in error.faults:
                 click.echo(fault, err=True)

@@ -10,7 +10,6 @@ from rich.console import Console
 from ..changes import Story, incidents
 from ..config import Config
 from ..experiments import Stretch
-from ..extras import lacking
 from ..views import Selection
 from . import over_time, tables
 from .buckets import BucketsOverTime, selection_of
@@ -126,13 +125,8 @@ def _print(found: BucketsOverTime, judged: Sequence[OfFile] | None, output: str)
 def _draw(
     found: BucketsOverTime, judged: Sequence[OfFile], changes: Sequence[Story], path: str
 ) -> int:
-    try:
-        from .plot import plot  # matplotlib is optional, and slow to load
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] != "matplotlib":
-            raise
-        print(f"--plot {lacking('plot')}", file=sys.stderr)
-        return 1
+    from .plot import plot  # matplotlib is optional, and slow to load
+
     try:
         plot(found, judged, changes, path)
     except (OSError, ValueError) as error:

@@ -1,6 +1,7 @@
 """`relevanced demo` on the command line."""
 
 import sys
+import tempfile
 
 import click
 
@@ -55,6 +56,7 @@ def demo_command(
     from .demonstration import demo
 
     logs.configure("warning", "auto", sys.stderr)
+    tempfile.gettempdir()  # raises where there is none: Valkey's error is followed by another
     code = demo(
         port=port,
         seed=seed,

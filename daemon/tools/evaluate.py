@@ -9,7 +9,6 @@ import click
 from relevanced.metrics import Metric, Need
 
 from ..commands import options
-from ..extras import lacking
 from .trec import (
     DEFAULT_METRICS,
     WRITERS,
@@ -278,12 +277,8 @@ def _run_names(runs: Sequence[RunFile], files: Sequence[str]) -> list[str]:
 
 
 def _plot(scored: Sequence[ScoredRun], path: str, relevant_from: float) -> None:
-    try:
-        from .trec.plot import plot  # matplotlib is optional, and slow to load
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] != "matplotlib":
-            raise
-        _exit_with([f"--plot {lacking('plot')}"])
+    from .trec.plot import plot  # matplotlib is optional, and slow to load
+
     try:
         plot(scored, path, relevant_from=relevant_from)
     except (OSError, ValueError) as error:

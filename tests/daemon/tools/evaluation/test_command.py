@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from relevanced.daemon.commands.cli import cli
 from relevanced.daemon.extras import lacking
 from relevanced.daemon.tools.evaluate import eval_command
 from relevanced.daemon.tools.trec import (
@@ -230,9 +231,8 @@ def test_plot_without_matplotlib_says_what_to_install(
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.delitem(sys.modules, "relevanced.daemon.tools.trec.plot")
-    result = run(files["qrels"], files["first"], "--plot", "x.png")
-    assert result.exit_code == 2
-    assert f"--plot {lacking('plot')}" in result.stderr
+    result = CliRunner().invoke(cli, ["eval", files["qrels"], files["first"], "--plot", "x.png"])
+    assert (result.exit_code, result.stderr) == (1, f"Error: {lacking('plot')}\n")
 
 
 def scored(text: str) -> ScoredRun:
