@@ -55,8 +55,8 @@ def demo_command(
     from ..telemetry import logs
     from .demonstration import demo
 
-    logs.configure("warning", "auto", sys.stderr)
     tempfile.gettempdir()  # raises where there is none: Valkey's error is followed by another
+    logs.configure("warning", "auto", sys.stderr)
     code = demo(
         port=port,
         seed=seed,

@@ -4,6 +4,7 @@ import json
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import tomllib
 from pathlib import Path
@@ -385,3 +386,14 @@ def test_invalid_values_of_options_state_their_rule() -> None:
     assert options.instant("1970-01-01T01:00:00+01:00") == 0
     with pytest.raises(click.BadParameter, match="x: must be a time with its zone"):
         options.instant("x")
+
+
+def test_a_machine_without_a_place_for_temporary_files_is_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: ["/proc/nowhere"])
+    result = relevanced("demo")
+    said = "No usable temporary directory found in ['/proc/nowhere']: give one that is writable"
+    assert result.exit_code == 1
+    assert result.stderr == f"Error: {said}: TMPDIR=/PATH before the command\n"
