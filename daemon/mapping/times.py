@@ -26,6 +26,7 @@ _LATEST_MS: Final = 10**14
 _NANOSECONDS_FROM: Final = 10**17
 """A bare number is in nanoseconds from here on: the year 1973, where microseconds end."""
 _MOST_CHARACTERS: Final = 64
+_WITH_A_YEAR: Final = ("%Y", "%y", "%G", "%c", "%x")
 _RULES: Final = {
     "s": "must be a number of seconds since 1970",
     "ms": "must be a number of milliseconds since 1970",
@@ -55,6 +56,8 @@ def format_fault(format_text: str) -> str | None:
     rule = f'must be {AUTO}, {", ".join(UNITS)}, or a format such as "%d.%m.%Y %H:%M:%S"'
     if "%" not in format_text:
         return rule
+    if not any(directive in format_text.replace("%%", "") for directive in _WITH_A_YEAR):
+        return "must have year, month and day"  # strptime would warn of it, and refuse it one day
     moment = datetime(2026, 11, 20, 13, 14, 15)
     try:
         read = datetime.strptime(moment.strftime(format_text + "%%"), format_text + "%%")

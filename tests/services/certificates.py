@@ -9,16 +9,19 @@ DAYS = "2"
 
 
 class Authority:
-    """A certificate authority of the test's own. Files are NAME.pem and NAME.key."""
+    """A certificate authority of the test's own. Files are NAME.pem and NAME.key. `lax`: without
+    what Python asks for from 3.13 on."""
 
-    def __init__(self, directory: Path, name: str = "ca") -> None:
+    def __init__(self, directory: Path, name: str = "ca", *, lax: bool = False) -> None:
         assert shutil.which("openssl"), "openssl is not on PATH (Debian: apt-get install openssl)"
         directory.mkdir(exist_ok=True)
         self.directory, self.name = directory, name
         self.certificate = directory / f"{name}.pem"
         self.key = directory / f"{name}.key"
         files = ("-keyout", str(self.key), "-out", str(self.certificate))
-        openssl("req", "-x509", "-nodes", *CURVE, "-subj", f"/CN={name}", "-days", DAYS, *files)
+        usage = () if lax else ("-addext", "keyUsage=critical,keyCertSign")
+        made = ("-x509", "-nodes", *CURVE, "-subj", f"/CN={name}", "-days", DAYS, *usage)
+        openssl("req", *made, *files)
 
     def server(self, name: str, *, also_client: bool = False) -> tuple[Path, Path]:
         """Certificate and key for 127.0.0.1; `also_client`: of a server that calls others."""
@@ -32,7 +35,7 @@ class Authority:
     def _signed(self, name: str, extensions: str) -> tuple[Path, Path]:
         certificate, key = self.directory / f"{name}.pem", self.directory / f"{name}.key"
         request, details = self.directory / f"{name}.csr", self.directory / f"{name}.ext"
-        details.write_text(extensions)
+        details.write_text(f"{extensions}authorityKeyIdentifier=keyid\n")
         files = ("-keyout", str(key), "-out", str(request))
         openssl("req", "-new", "-nodes", *CURVE, "-subj", f"/CN={name}", *files)
         signer = ("-CA", str(self.certificate), "-CAkey", str(self.key), "-CAcreateserial")
