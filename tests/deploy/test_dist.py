@@ -17,6 +17,7 @@ import yaml
 
 from deploy import doctor_examples, release
 from relevanced.daemon.extras import lacking, packages_of
+from tests.deploy.checkout import copied
 from tests.test_layout import product_files, project_files
 
 ROOT = release.ROOT
@@ -27,11 +28,7 @@ X86_64, AARCH64 = b"\x3e\x00", b"\xb7\x00"
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What `make dist` makes of the files as they are now, committed there."""
-    source = tmp_path_factory.mktemp("source")
-    for name in project_files():
-        if not name.startswith("tests/"):
-            (source / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / name, source / name)
+    source = copied(tmp_path_factory.mktemp("source"))
     run(["git", "init", "--quiet"], source)
     run(["git", "add", "."], source)
     names = ["-c", "user.name=t", "-c", "user.email=t@localhost"]
