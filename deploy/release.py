@@ -2,6 +2,7 @@
 
     python -m deploy.release check v0.1.0    # fails, with every fault, unless the tree is that
     python -m deploy.release notes           # CHANGELOG.md's entry, for the page of the release
+    python -m deploy.release chart URL       # Chart.yaml, with the repository at URL as its home
 
 `published` in `[tool.relevanced]` of pyproject.toml says whether an index has the project: while it
 is false no page may name the project as one of an index, because anybody could take that name.
@@ -48,6 +49,17 @@ def faults(tag: str) -> Iterator[str]:
         yield "README.md: has no `pip install relevanced`, though published is true"
 
 
+def chart(url: str) -> str:
+    """Return the text of Chart.yaml for a release from the repository at a URL: its home, source
+    and, by its owner, maintainer."""
+    owner, _, _ = url.rpartition("/")
+    return (
+        f"{(ROOT / 'deploy/kubernetes/relevanced/Chart.yaml').read_text()}"
+        f"home: {url}\nsources: [{url}]\n"
+        f"maintainers: [{{name: {owner.rpartition('/')[2]}, url: {owner}}}]\n"
+    )
+
+
 def main(arguments: list[str]) -> int:
     """Check or print; returns the exit code."""
     match arguments:
@@ -57,6 +69,9 @@ def main(arguments: list[str]) -> int:
             return 1 if found else 0
         case ["notes"]:
             print(notes((ROOT / "CHANGELOG.md").read_text())[1])
+            return 0
+        case ["chart", url]:
+            print(chart(url), end="")
             return 0
     print(__doc__, file=sys.stderr)
     return 2

@@ -67,7 +67,7 @@ PLACEHOLDER: Final = re.compile(r"NAME|ROOM|GROUP")
 """A part of a path that the reader fills in."""
 PATH: Final = re.compile(r"^/(?:livez|readyz|metrics|api/\S+)$")
 FOREIGN_FLAGS: Final = frozenset(
-    ("--file", "--tag", "--values", "--install", "--now")
+    ("--file", "--tag", "--build-arg", "--values", "--install", "--now")
     + ("--series-weeks", "--trials", "--require-hashes", "--no-deps", "--requirement")
     + ("--add", "--allow-principal", "--operation", "--group", "--resource-pattern-type")
     + ("--describe", "--members")

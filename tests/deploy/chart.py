@@ -62,6 +62,25 @@ FULL: Final[dict[str, Any]] = {
     },
 }
 """Values with every option turned on."""
+CASES: Final[dict[str, dict[str, Any]]] = {
+    "defaults": {},
+    "everything": FULL,
+    "guide": yaml.safe_load(
+        (DEPLOY / "guide/install.md").read_text().partition("```yaml\n")[2].partition("```")[0]
+    ),
+    "own config": {"existingConfigMap": "mine", "serviceAccount": {"create": False}},
+    "least": {"podDisruptionBudget": {"enabled": False}, "upgradeCheck": {"enabled": False}},
+}
+"""The files of values that are tried: what changes in those of the chart."""
+BAD_VALUES: Final[dict[str, dict[str, Any]]] = {
+    "unknown": {"workers": {"replicas": 2}},
+    "variable": {"secretFiles": [{"variable": "PASSWORD", "secret": "a", "key": "b"}]},
+    "port": {"http": {"port": 0}},
+    "replicas": {"worker": {"replicas": "two"}},
+    "setting": {"prometheusRule": {"settings": {"lag_records": "many"}}},
+    "digest": {"image": {"digest": "latest"}},
+}
+"""Files of values that are refused."""
 
 
 def merged(values: Any, changes: Any) -> Any:

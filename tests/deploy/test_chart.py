@@ -15,13 +15,22 @@ from click.testing import CliRunner
 from deploy.kubernetes import readme
 from relevanced.daemon.commands.cli import cli
 from relevanced.daemon.config import SETTINGS, load
-from tests.deploy.chart import CHART, DEPLOY, FULL, default_values, merged, of_kind, rendered
+from tests.deploy.chart import (
+    BAD_VALUES,
+    CASES,
+    CHART,
+    DEPLOY,
+    FULL,
+    default_values,
+    merged,
+    of_kind,
+    rendered,
+)
 from tests.deploy.commands import served_paths
 from tests.deploy.expressions import selectors
 from tests.deploy.go_templates import Chart, TemplateError
 from tests.deploy.series_catalog import series_spec
 
-CHANGES: dict[str, dict[str, Any]] = {"defaults": {}, "everything": FULL}
 DEFAULT_KINDS: list[str] = [
     "ConfigMap",
     "Deployment",
@@ -30,19 +39,11 @@ DEFAULT_KINDS: list[str] = [
     "Service",
     "ServiceAccount",
 ]
-BAD_VALUES: dict[str, dict[str, Any]] = {
-    "unknown": {"workers": {"replicas": 2}},
-    "variable": {"secretFiles": [{"variable": "PASSWORD", "secret": "a", "key": "b"}]},
-    "port": {"http": {"port": 0}},
-    "replicas": {"worker": {"replicas": "two"}},
-    "setting": {"prometheusRule": {"settings": {"lag_records": "many"}}},
-    "digest": {"image": {"digest": "latest"}},
-}
 
 
-@pytest.fixture(params=CHANGES)
+@pytest.fixture(params=CASES)
 def objects(request: pytest.FixtureRequest) -> list[dict[str, Any]]:
-    return rendered(CHANGES[request.param])
+    return rendered(CASES[request.param])
 
 
 def schema(path: Path) -> Any:
@@ -87,7 +88,7 @@ def test_every_volume_is_mounted_and_every_mount_has_a_volume(
         volumes = {volume["name"]: volume for volume in pod["volumes"]}
         mounted = {mount["name"] for mount in pod["containers"][0]["volumeMounts"]}
         assert mounted == volumes.keys()
-        assert volumes["config"]["configMap"]["name"] in maps
+        assert volumes["config"]["configMap"]["name"] in {"mine", *maps}
 
 
 def test_containers_use_existing_commands_options_and_variables(
@@ -310,7 +311,7 @@ def test_workers_are_scaled_by_a_series_that_exists() -> None:
     assert scaled["spec"]["fallback"]["replicas"] >= scaled["spec"]["minReplicaCount"]
 
 
-@pytest.mark.parametrize("changes", CHANGES.values(), ids=CHANGES)
+@pytest.mark.parametrize("changes", CASES.values(), ids=CASES)
 def test_values_fit_their_schema(changes: dict[str, Any]) -> None:
     jsonschema.validate(merged(default_values(), changes), schema(CHART / "values.schema.json"))
 
