@@ -12,7 +12,7 @@ import yaml
 from deploy import release
 from tests.deploy import api_schemas
 from tests.deploy.chart import BAD_VALUES, CASES, CHART, DEPLOY, RELEASE, rendered
-from tests.deploy.helm import run
+from tests.deploy.go_tools import HELM
 
 OLDEST = yaml.safe_load((CHART / "Chart.yaml").read_text())["kubeVersion"][2:].rpartition(".")[0]
 CUSTOM = {"PodMonitor", "PrometheusRule", "ScaledObject"}
@@ -20,12 +20,18 @@ CUSTOM = {"PodMonitor", "PrometheusRule", "ScaledObject"}
 URL = "https://git.example.com/someone/relevanced"
 
 
+def helm(*arguments: str | Path, folder: Path) -> str:
+    """What Helm prints; `folder` has its settings."""
+    homes = {f"HELM_{name}_HOME": str(folder / name) for name in ("CACHE", "CONFIG", "DATA")}
+    return HELM.run(*arguments, variables=homes)
+
+
 def templated(chart: Path, values: dict[str, Any], folder: Path) -> list[dict[str, Any]]:
     """The objects that `helm template` prints."""
     file = folder / "values.yaml"
     file.write_text(yaml.safe_dump(values))
     about = ["--namespace", RELEASE["Namespace"], "--kube-version", api_schemas.NEWEST]
-    text = run("template", RELEASE["Name"], chart, "--values", file, *about, folder=folder)
+    text = helm("template", RELEASE["Name"], chart, "--values", file, *about, folder=folder)
     return sorted((one for one in yaml.safe_load_all(text) if one), key=named)
 
 
@@ -69,8 +75,10 @@ def test_helm_refuses_values_that_the_schema_refuses(
 
 def test_package_is_whole_without_the_checkout(tmp_path: Path) -> None:
     """Rules and dashboards are files in it, no links, and nothing of the checkout is missing."""
-    assert "1 chart(s) linted, 0 chart(s) failed" in run("lint", "--strict", CHART, folder=tmp_path)
-    run("package", CHART, "--destination", tmp_path, folder=tmp_path)
+    assert "1 chart(s) linted, 0 chart(s) failed" in helm(
+        "lint", "--strict", CHART, folder=tmp_path
+    )
+    helm("package", CHART, "--destination", tmp_path, folder=tmp_path)
     (package,) = tmp_path.glob("relevanced-*.tgz")
     assert package.name == f"relevanced-{release.version()}.tgz"
     with tarfile.open(package) as archive:

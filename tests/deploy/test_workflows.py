@@ -1,6 +1,7 @@
 """The workflows: each job is bounded and has the fewest rights, actions are pinned, and what a step
 runs is there. Forms of issues and the mixin name what there is."""
 
+import json
 import re
 from collections.abc import Iterator
 from typing import Any, Final
@@ -9,6 +10,7 @@ import pytest
 import yaml
 
 from tests.deploy.chart import DEPLOY
+from tests.deploy.go_tools import ACTIONLINT, JSONNET
 
 ROOT: Final = DEPLOY.parent
 FOLDER: Final = ROOT / ".github" / "workflows"
@@ -50,6 +52,11 @@ def test_actions_are_pinned_and_leave_no_login(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_the_linter_of_workflows_finds_nothing(name: str) -> None:
+    ACTIONLINT.run("-shellcheck=", "-pyflakes=", FOLDER / name)
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_steps_run_what_is_there_and_take_nothing_from_outside(name: str) -> None:
     targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     for step in steps(name):
@@ -78,8 +85,17 @@ def test_forms_of_issues_ask_for_what_is_needed() -> None:
     assert "readyz" in str(asked["Bug"]) and "Three records" in str(asked["Format of events"])
 
 
-def test_mixin_has_every_dashboard_and_group_of_rules() -> None:
+def test_mixin_is_every_dashboard_and_group_of_rules() -> None:
     mixin = DEPLOY / "mixin" / "mixin.libsonnet"
     named = re.findall(r"import(?:str)? '([^']+)'", mixin.read_text())
-    files = [*DEPLOY.glob("grafana/dashboards/*.json"), *DEPLOY.glob("prometheus/rules/*.yml")]
-    assert sorted((mixin.parent / name).resolve() for name in named) == sorted(files)
+    files = sorted(
+        [*DEPLOY.glob("grafana/dashboards/*.json"), *DEPLOY.glob("prometheus/rules/*.yml")]
+    )
+    assert sorted((mixin.parent / name).resolve() for name in named) == files
+    asked = "{dashboards: m.grafanaDashboards, groups: m.prometheusAlerts.groups}"
+    made = json.loads(JSONNET.run("--exec", f"local m = import '{mixin}'; {asked}"))
+    rules = [yaml.safe_load(path.read_text())["groups"] for path in files if path.suffix == ".yml"]
+    assert made["groups"] == [group for groups in rules for group in groups]
+    assert list(made["dashboards"].values()) == [
+        json.loads(path.read_text()) for path in files if path.suffix == ".json"
+    ]
