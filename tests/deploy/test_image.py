@@ -92,8 +92,8 @@ def test_build_context_contains_only_the_copied_paths() -> None:
 def environment() -> Iterator[Path]:
     """What the steps of the first stage leave, run on its copied paths alone, where any user may
     read it."""
-    with tempfile.TemporaryDirectory(prefix="relevanced-image-") as name:
-        folder = Path(name)
+    with tempfile.TemporaryDirectory(prefix="relevanced-image-") as place:
+        folder = Path(place)
         folder.chmod(0o755)
         source = folder / "source"
         for path in copied():
@@ -104,6 +104,8 @@ def environment() -> Iterator[Path]:
             else:
                 shutil.copy(ROOT / path, source / path)
         variables = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+        for name, _, value in (rest.partition("=") for rest in of("ARG", stages()[0])):
+            variables[name] = value.strip('"')
         for step in of("RUN", stages()[0]):
             step = step.replace("/opt/relevanced", f"{folder}/relevanced")
             done = subprocess.run(
@@ -126,6 +128,11 @@ def test_steps_leave_the_program_and_no_installer(environment: Path) -> None:
     for extra in ("fastavro", "google.protobuf"):
         assert ran("python", "-c", f"import {extra}") == ""
     assert "No module named pip" in ran("python", "-m", "pip")
+    lacking = "from relevanced.daemon.extras import lacking; print(lacking('aws'))"
+    assert ran("python", "-c", lacking).endswith(
+        f"{environment} was made, which has no pip; an image by --build-arg"
+        ' EXTRAS="avro protobuf aws"\n'
+    )
 
 
 AS_IN_A_CONTAINER = """
