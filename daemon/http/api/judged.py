@@ -29,7 +29,7 @@ from ...plan import Plan
 from ...views import LaneFiles, Segment, WindowRows, classes_by_attribute, estimates, optional
 from .compared import CALLS, EarlierHours, Estimate, Verdict, wanted_metrics
 from .parameters import Query, requested
-from .voice import Spans, Voice
+from .voice import ComparedSpans, Voice
 
 JUDGED_PATH: Final = "/api/v1/judged"
 CLASSES_PATH: Final = "/api/v1/classes"
@@ -125,7 +125,7 @@ def judged_changes(reading: Reading, found: MeasureScores, wanted: Query) -> Ite
                     ),
                     series,
                     compared.verdict,
-                    Spans((begin_ms, end_ms), before),
+                    ComparedSpans((begin_ms, end_ms), before),
                 )
 
 

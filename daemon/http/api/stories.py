@@ -63,7 +63,7 @@ from .parts import (
     situation,
     with_gap,
 )
-from .voice import Spans, Voice, in_one_voice, without_shared
+from .voice import ComparedSpans, Voice, in_one_voice, without_shared
 
 GAP_IS_NEWS_MS: Final = 24 * HOUR_MS
 """So long it is said of which time no feedback came."""
@@ -396,7 +396,9 @@ def changes(
     else:
         table = recent_rows(reading, window, view, wanted, beyond)
     told = in_one_voice if against == "worst" else without_shared
-    spans = Spans((0, 0) if table.now is None else table.now.span, [p.span for p in table.periods])
+    spans = ComparedSpans(
+        (0, 0) if table.now is None else table.now.span, [p.span for p in table.periods]
+    )
     table = replace(table, rows=told(table.rows, Voice.of(judged), spans))
     return Changes(
         as_of=None if as_of_ms is None else timestamp_text(as_of_ms),

@@ -31,7 +31,7 @@ LEAST_COMMON: Final = 0.05
 """What was low for a smaller part of the time before makes nothing look better."""
 
 
-class Spans(NamedTuple):
+class ComparedSpans(NamedTuple):
     """What the rows of a table compare."""
 
     now: Interval
@@ -77,7 +77,7 @@ class Voice:
         """The segments of which some metric is low only through an open change."""
         return frozenset((grouping, segment) for grouping, segment, _ in self.shared)
 
-    def of_row(self, row: RowT, series: Series, verdict: Verdict, spans: Spans) -> RowT:
+    def of_row(self, row: RowT, series: Series, verdict: Verdict, spans: ComparedSpans) -> RowT:
         """The row of the series, which has this verdict, as the changes have it."""
         if series in self.said:
             return replace(row, **self.said[series])
@@ -87,7 +87,7 @@ class Voice:
             return replace(row, verdict="recovered", since=None)
         return row
 
-    def was_low(self, series: Series, verdict: Verdict, spans: Spans) -> bool:
+    def was_low(self, series: Series, verdict: Verdict, spans: ComparedSpans) -> bool:
         """Whether it is worse, or better, through what is over."""
         if verdict not in ("worse", "better"):
             return False
@@ -123,7 +123,7 @@ def _estimate(measured: MeasuredChange, impressions: int) -> Estimate:
     return Estimate(measured.mean, measured.stderr, measured.scored, impressions)
 
 
-def in_one_voice(rows: Iterable[Change], voice: Voice, spans: Spans) -> tuple[Change, ...]:
+def in_one_voice(rows: Iterable[Change], voice: Voice, spans: ComparedSpans) -> tuple[Change, ...]:
     """The rows as the changes have them."""
     return tuple(
         voice.of_row(row, (row.grouping, row.segment, row.metric), row.verdict, spans)
@@ -131,7 +131,9 @@ def in_one_voice(rows: Iterable[Change], voice: Voice, spans: Spans) -> tuple[Ch
     )
 
 
-def without_shared(rows: Iterable[Change], voice: Voice, spans: Spans) -> tuple[Change, ...]:
+def without_shared(
+    rows: Iterable[Change], voice: Voice, spans: ComparedSpans
+) -> tuple[Change, ...]:
     """The rows as they are, but what is low only through an open change is diluted, and what
     differs only through one that is over has recovered."""
 
