@@ -158,10 +158,11 @@ def _wrong_times(said: Mapping[str, str | None], at: Moment) -> Iterator[str]:
 
 
 def listed() -> re.Pattern[str]:
-    """Sentences of the guide's table, one behind the other."""
+    """Whole sentences of the guide's table, one behind the other."""
     cells = (line.split(" | ")[0] for line in GUIDE.read_text().splitlines())
     rows = [row for cell in cells for row in re.findall(r"`([^`]+)`", cell) if cell[:3] == "| `"]
-    any_row = "|".join(".+?".join(map(re.escape, row.split("…"))) for row in rows)
+    whole = (row for row in rows if row.endswith("."))
+    any_row = "|".join(".+?".join(map(re.escape, row.split("…"))) for row in whole)
     return re.compile(f"(?:(?:{any_row})(?: |$))+")
 
 
