@@ -23,7 +23,7 @@ import structlog
 from ..backoff import finished_before_stop, stopped_within
 from ..config import Config, book_of, decoder_of
 from ..errors import StartError
-from ..exporter import Condition, Exporter, KeptMarkers, PastReads, Published
+from ..exporter import Condition, ExampleReads, Exporter, KeptMarkers, PastReads, Published
 from ..http import HttpServer, ListenError, MarkerRules, MarkerSettings, Role
 from ..recompute.clients import class_libraries, client_of, connected, filler_of, library_of
 from ..recompute.serving import stopping_on_signals
@@ -226,6 +226,7 @@ class Service:
             version_attribute=config.segments.version_attribute,
             former=self.http.published,
             past=PastReads(PastStore(self.redis, self.namespace.name), config.plan),
+            examples=ExampleReads(QueryStore(self.redis, self.namespace.name), config.plan),
         )
 
 

@@ -50,6 +50,7 @@ from .first_sights import (
     FirstSights,
 )
 from .kept import (
+    ExampleReads,
     KeptMarkers,
     MarkerStore,
     PastReads,
@@ -122,6 +123,7 @@ __all__ = (
     "joined",
     "ChangeDetector",
     "best_case_of",
+    "ExampleReads",
     "judged_measure",
     "judged_shares",
     "KeptMarkers",

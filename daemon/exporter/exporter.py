@@ -27,7 +27,7 @@ from ..telemetry import Telemetry
 from ..views import LaneReads, Lanes, Pulses, Reads
 from . import kept
 from .first_sights import CatchUp, CatchUpProgress
-from .kept import KeptMarkers, PastReads
+from .kept import ExampleReads, KeptMarkers, PastReads
 from .measures import Told
 from .publisher import Condition, MetricsText, Published, Publisher, of_reading
 
@@ -108,6 +108,7 @@ class Exporter:
         version_attribute: str | None = None,
         former: Published = Published(),
         past: PastReads | None = None,
+        examples: ExampleReads | None = None,
     ) -> None:
         self._clock = clock
         self._coordination = coordination
@@ -121,6 +122,7 @@ class Exporter:
         self._publisher = Publisher(plan, change_settings, version_attribute)
         self._markers = markers
         self._past = past
+        self._examples = examples
         self._lanes = LaneReads(store, coordination, plan, telemetry)
         self._pulses = Pulses()
         self._catching_up = CatchUp()
@@ -215,6 +217,9 @@ class Exporter:
             self._publisher.markers = await self._markers.refresh(now_ms, self._has_lease)
         if self._past is not None:
             self._publisher.past = await self._past.refresh(now_ms)
+        reading = self._published.reading
+        if self._examples is not None and self._has_lease and reading is not None:
+            self._publisher.exemplar = await self._examples.refresh(reading.views)
 
     def _may_serve(self, term: Term) -> bool:
         """Whether this process serves the series of all the traffic. Scrapers do not ask for

@@ -9,7 +9,7 @@ event loop. Without those copies rendering took half the time.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
 from typing import Final, TypeAlias
 
@@ -28,7 +28,7 @@ from ..lane import (
     Rows,
     topic_and_reason,
 )
-from ..plan import WEIGHT_UNIT, Plan, Surfaces
+from ..plan import ALL, WEIGHT_UNIT, Plan, Surfaces
 from ..telemetry import FAMILIES, Family
 from ..views import VIEWS, Counters, Snapshot, estimates
 from . import sample_series
@@ -55,6 +55,7 @@ from .sample_series import (
     experiment_samples,
     label_names,
     segment_labels,
+    with_exemplar,
 )
 
 Chunks: TypeAlias = tuple[bytes, ...]
@@ -159,10 +160,14 @@ def render_grading(scores: MeasureScores) -> Exposition:
 
 
 def render_traffic(
-    snapshot: Snapshot, counters: Counters, plan: Plan, experiments: Findings = NO_FINDINGS
+    snapshot: Snapshot,
+    counters: Counters,
+    plan: Plan,
+    experiments: Findings = NO_FINDINGS,
+    exemplar: str = "",
 ) -> Exposition:
     """Both texts of what a snapshot says beside its windows. A family without a sample is left
-    out."""
+    out. The exemplar, in OpenMetrics, is that of the whole by the first metric."""
     bodies: Bodies = {}
     _add_counters(bodies, counters, _segment_labels(counters.segments, plan), plan)
     _add_counts(bodies, snapshot, plan)
@@ -172,7 +177,12 @@ def render_traffic(
     others = (*sample_series.layout_samples(snapshot, plan), *sample_series.query_samples(snapshot))
     for family, labels, value in (*experiment_samples(experiments), *others):
         add_lines(bodies, family, [f"{family.name}{{{labels}}} {value:.9g}\n"])
-    return _texts(bodies)
+    texts = _texts(bodies)
+    if not exemplar:
+        return texts
+    labels = f'metric="{escape(plan.metrics[0].name)}",grouping="{ALL}",segment="{ALL}"'
+    series = f"{FAMILIES['relevanced_settled_score_sum_total'].name}{{{labels}}}"
+    return replace(texts, openmetrics=with_exemplar(texts.openmetrics, series, exemplar))
 
 
 def render_design_effect(

@@ -1,8 +1,8 @@
 """What an exporter keeps in the store, or reads of it beside the lanes.
 
 For the next exporter, as bytes: the falls, so that what was said stays said, and the selection of
-its counters. Markers are read again when they changed, filled hours once, as they never change, and
-tables of queries when somebody asks.
+its counters. Markers are read again when they changed, filled hours once, as they never change,
+examples of queries when an hour is over, and tables of queries when somebody asks.
 """
 
 import asyncio
@@ -17,10 +17,20 @@ import structlog
 from ..changes import MOST_MARKERS, Marker, expired, ordered
 from ..errors import Damaged, Unavailable
 from ..plan import Plan
-from ..storage import Filling, Head, QueryHead, StoredPast, queries_hour_key, row_pages
-from ..views import LaneHours, PreviousSelection, QueryPages, QueryWindow
+from ..queries import Example
+from ..storage import (
+    Filling,
+    Head,
+    QueryHead,
+    StoredPast,
+    queries_hour_key,
+    row_pages,
+    whole_or_damaged,
+)
+from ..views import LaneHours, LaneView, PreviousSelection, QueryPages, QueryWindow, window_of
 from .baselines import DAY
 from .measures import Told
+from .sample_series import exemplar_of
 
 log = structlog.get_logger(__name__)
 
@@ -306,3 +316,44 @@ def hours_of(lane: int, head: Head | None) -> LaneHours | None:
     if head is None or head.queries is None or head.state.settled_before is None:
         return None
     return LaneHours(lane, head.queries, head.state.settled_before)
+
+
+class ExampleReads:
+    """The exemplar of one namespace, for one exporter: of the last hour that all lanes have closed,
+    so that a later one is never earlier, which Prometheus would drop."""
+
+    def __init__(self, store: StoredQueries, plan: Plan) -> None:
+        self._store, self._plan = store, plan
+        self._held: Sequence[tuple[int, int]] = ()
+        """(lane, start of the hour) of what was read."""
+        self._exemplar = ""
+
+    async def refresh(self, views: Iterable[LaneView]) -> str:
+        """Read it where the hour is another one; "" for none. Raises Unavailable."""
+        lanes = [
+            LaneHours(view.lane, view.queries, view.settled_before)
+            for view in views
+            if view.has_events and view.queries is not None and view.settled_before is not None
+        ]
+        # The window has no hour whose examples are ordered by another metric.
+        hours = window_of(lanes, "1h", self._plan.hour_ms).hours
+        held = [(one.lane, at) for at in hours for one in lanes if at in one.head.examples]
+        if held != self._held:
+            examples = [each for key in held for each in await self._examples(*key)]
+            self._exemplar = exemplar_of(examples, self._plan.metrics[0])
+            self._held = held
+        return self._exemplar
+
+    async def _examples(self, lane: int, start: int) -> list[Example]:
+        key, queries = row_pages.examples_hour_key(start), self._plan.queries
+        data = (await self._store.values(lane, [key]))[key]
+        if data is None or queries is None:
+            return []
+        try:
+            with whole_or_damaged(f"lane {lane}, examples of queries of {start}"):
+                hour = row_pages.unpacked_hour(data)
+        except Damaged as error:
+            log.error("no exemplar is taken of these examples", reason=str(error))
+            return []
+        is_shown = hour.min_users >= queries.min_users
+        return [each for _, of_key in hour.examples for each in of_key] if is_shown else []

@@ -268,6 +268,8 @@ class Publisher:
         """What is stored, as the caller read it last."""
         self.past: Sequence[StoredPast] = ()
         """The hours that were filled, as the caller read them last."""
+        self.exemplar = ""
+        """The end of the line of the score sum of all traffic, as the caller read it last."""
         self.first_sights: tuple[Marker, ...] = ()
         """Those of new versions that are not stored yet; the caller may store them."""
         self._first_sights = FirstSights(plan, version_attribute)
@@ -357,7 +359,9 @@ class Publisher:
             found.append(kept.of(exposition.render_windows, scores, scores.snapshot))
             if scores is reading.clicks:
                 found.append(
-                    exposition.render_traffic(whole, counters, self._plan, reading.experiments)
+                    exposition.render_traffic(
+                        whole, counters, self._plan, reading.experiments, self.exemplar
+                    )
                 )
             found.append(kept.of(exposition.render_compared, scores, scores.comparisons))
             found.append(exposition.render_grading(scores))

@@ -10,12 +10,13 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from relevanced.metrics import Floats, Integers
+from relevanced.metrics import Floats, Integers, Metric
 
 from ..experiments import Finding, Findings, Interleaving
 from ..judgements import IndexEntry, start_text
 from ..lane import attribute_values
 from ..plan import ALL, OTHER, Plan
+from ..queries import NO_SCORE, Example, first_examples
 from ..storage import QueryHead
 from ..telemetry import FAMILIES, Family
 from ..views import SETTLED, LaneFiles, Segment, Snapshot
@@ -137,6 +138,41 @@ def add_lines(bodies: Bodies, family: Family, lines: Sequence[str]) -> None:
     body = bodies.setdefault(family.name, [])
     if lines:
         body.append("".join(lines).encode())
+
+
+EXEMPLAR_CHARACTERS: Final = 128 - len("impression_id")
+"""OpenMetrics allows 128 in the names and values of the labels of an exemplar."""
+
+
+def exemplar_of(examples: Iterable[Example], metric: Metric) -> str:
+    """The end of a line for the search that scored worst by `metric`, which the examples are
+    ordered by: its impression id, score and time; "" where none has a score and an id that fits.
+
+    Of what Prometheus 2.42 does not take as it is, a long id is dropped, an escaped one stays
+    escaped and names nothing, and an odd character can cost the whole scrape.
+    """
+    fit = (one for one in examples if one.sort_score != NO_SCORE and _fits(one.impression_id))
+    for one in first_examples(fit, 1):
+        score = (-one.sort_score if metric.direction == "down" else one.sort_score) / metric.unit
+        return f' # {{impression_id="{one.impression_id}"}} {score:.9g} {one.time_ms / 1000!r}'
+    return ""
+
+
+def _fits(id_: str) -> bool:
+    return len(id_) <= EXEMPLAR_CHARACTERS and id_.isprintable() and escape(id_) == id_
+
+
+def with_exemplar(chunks: Iterable[bytes], series: str, exemplar: str) -> tuple[bytes, ...]:
+    """A text in OpenMetrics whose line of this series, if it is there, ends with the exemplar. Of
+    a counter: on a gauge Prometheus refuses the whole scrape, as it does in the plain format."""
+    start, found = f"{series} ".encode(), list(chunks)
+    for index, chunk in enumerate(found):
+        at = chunk.find(start)
+        if at >= 0:
+            end = chunk.index(b"\n", at)
+            found[index] = chunk[:end] + exemplar.encode() + chunk[end:]
+            break
+    return tuple(found)
 
 
 Sample: TypeAlias = tuple[Family, str, float]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from urllib.error import HTTPError
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 
 from tests.services import processes
 
@@ -39,9 +39,10 @@ class Daemon:
         command = [sys.executable, *under, *script, "run", "--config", str(path)]
         self.process = processes.spawn([*command, "--role", role], log=self.log_path)
 
-    def get(self, path: str) -> bytes:
+    def get(self, path: str, accept: str = "*/*") -> bytes:
         """The body that is served at a path."""
-        with urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=10) as answer:
+        asked = Request(f"http://127.0.0.1:{self.port}{path}", headers={"Accept": accept})
+        with urlopen(asked, timeout=10) as answer:
             return bytes(answer.read())
 
     def readiness(self) -> str:

@@ -84,7 +84,7 @@ class Server:
 class Prometheus(Server):
     """Serves the blocks in `directory`/data; scrapes nothing unless `config` says so."""
 
-    def __init__(self, directory: Path, config: str = "{}") -> None:
+    def __init__(self, directory: Path, config: str = "{}", *more: str) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         (directory / "prometheus.yml").write_text(config)
         port = processes.free_port()
@@ -94,6 +94,7 @@ class Prometheus(Server):
             "--storage.tsdb.retention.time=100y",
             f"--web.listen-address=127.0.0.1:{port}",
             "--log.level=warn",
+            *more,
         ]
         super().__init__(directory, "prometheus", arguments, port)
 

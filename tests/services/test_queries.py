@@ -111,6 +111,8 @@ async def test_tables_survive_a_crash_and_show_no_text_of_one_user(stage: QueryS
     rare, unknown = detail(reader, RARE, "24h"), detail(reader, "nobody asked this", "24h")
     assert {**rare, "query": ""} == {**unknown, "query": ""} and not rare["shown"]
     assert "relevanced_query_tables_bytes" in texts[0]
+    exemplar = b'{impression_id="'
+    await until(lambda: exemplar in calm.get("/metrics", "application/openmetrics-text"), calm)
     for daemon in (calm, again, reader):
         assert daemon.terminate() == 0, daemon.log()
     for text in (*texts, *(daemon.log() for daemon in (calm, crashed, again, reader))):
