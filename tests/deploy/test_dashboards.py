@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from deploy import release
 from deploy.grafana import promql, states
 from tests.deploy.dashboard_rules import Json, faults, panels
 from tests.deploy.expressions import Selector, aggregated_labels, selectors
@@ -52,6 +53,46 @@ def test_build_reproduces_the_dashboards(tmp_path: Path) -> None:
         for folder in (tmp_path, FOLDER)
     )
     assert built == committed, "run: make dashboards"
+
+
+def imported(shared: Json, source: str) -> Json:
+    """What Grafana makes of a file once the reader chose the data source: of the placeholders in
+    texts only the name of an input is replaced."""
+    [asked] = shared["__inputs"]
+    assert (asked["type"], asked["pluginId"], asked["name"]) == (
+        *("datasource", "prometheus"),
+        "DS_PROMETHEUS",
+    )
+    text = json.dumps({key: value for key, value in shared.items() if not key.startswith("__")})
+    return dict(json.loads(text.replace("${DS_PROMETHEUS}", source)))
+
+
+@pytest.mark.parametrize("name", DASHBOARDS)
+def test_dashboard_of_a_release_asks_for_the_data_source_and_is_the_same(
+    name: str, tmp_path: Path
+) -> None:
+    assert release.main(["dashboards", str(tmp_path / "new")]) == 0
+    assert {path.stem for path in (tmp_path / "new").iterdir()} == UIDS
+    shared = json.loads((tmp_path / "new" / f"relevanced-{name}.json").read_text())
+    provisioned = DASHBOARDS[name]
+    made = imported(shared, "uid-of-mine")
+    variable = made["templating"]["list"][0]
+    assert variable["name"] == "datasource"
+    assert variable.pop("current") == {"text": "uid-of-mine", "value": "uid-of-mine"}
+    assert made.pop("id") is None
+    assert made["description"].startswith(provisioned["description"])
+    assert release.version() in made.pop("description")
+    assert made == {key: value for key, value in provisioned.items() if key != "description"}
+    needed = {(each["type"], each["id"]) for each in shared["__requires"]}
+    types = {panel["type"] for panel in panels(provisioned)} - {"row"}
+    assert needed == {("grafana", "grafana"), ("datasource", "prometheus")} | {
+        ("panel", of) for of in types
+    }
+
+
+def test_provisioned_dashboards_ask_for_nothing() -> None:
+    for path in FOLDER.glob("*.json"):
+        assert "__inputs" not in path.read_text() and "${DS_" not in path.read_text()
 
 
 @pytest.mark.parametrize("name", DASHBOARDS)
