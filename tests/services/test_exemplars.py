@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 
 import pytest
 import yaml
+from msgspec import structs
 
 from relevanced.daemon.exporter import ExampleReads, Published, Publisher, metrics_text
 from relevanced.daemon.http import HttpServer
@@ -103,6 +104,13 @@ async def test_searches_with_too_few_users_or_lost_or_damaged_are_no_exemplar() 
     for value in (b"\xff", None):
         store.memory.blobs[row_pages.examples_hour_key(START_MS)] = value
         assert await ExampleReads(store, PLAN).refresh([view]) == ""
+
+
+async def test_examples_that_another_layout_ordered_are_no_exemplar() -> None:
+    store, view = stored(hours())
+    assert view.queries is not None
+    begun = structs.replace(view.queries, since_ms=START_MS + HOUR_MS)
+    assert await ExampleReads(store, PLAN).refresh([replace(view, queries=begun)]) == ""
 
 
 @pytest.mark.parametrize("prefix", ["x" * 115, "line\nbreak", "\x00", '"', "\\"], ids=ascii)
