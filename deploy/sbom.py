@@ -15,7 +15,7 @@ from typing import Any, Final
 from deploy.locked import LOCK, PROJECT, Package, direct, needed, packages, project
 
 PATH: Final = Path(__file__).parent / "sbom.cdx.json"
-FOR_USERS: Final = ("avro", "demo", "plot", "protobuf")
+FOR_USERS: Final = ("avro", "demo", "otel", "plot", "protobuf")
 """The extras that are listed."""
 ONE_OF_THEM: Final = "The files of this version; an installation takes one of them."
 
