@@ -57,7 +57,12 @@ PROGRAMS: Final = frozenset(("commands", "recompute", "tools"))
 and so is each folder. A face of all of them would load every library for `--help`."""
 
 WITH_EXTRAS: Final = frozenset(
-    ("daemon.logins.oidc", "daemon.registry.glue", "daemon.tools.trec.plot")
+    (
+        "daemon.logins.oidc",
+        "daemon.registry.glue",
+        "daemon.telemetry.otlp",
+        "daemon.tools.trec.plot",
+    )
 )
 """Modules that load a library of an extra, or a slow one: they are imported by name, where it is
 asked for."""
@@ -73,6 +78,7 @@ DOORS: Final = {
     "redis": ("daemon.storage.redis.*",),
     "aiohttp": ("daemon.http.*", "daemon.logins.oidc", "daemon.registry.client"),
     "botocore": ("daemon.registry.glue",),
+    "opentelemetry": ("daemon.telemetry.otlp",),
     "prometheus_client": ("daemon.exporter.exposition", "daemon.telemetry.process"),
     "click": ("daemon.commands.*", "daemon.recompute.*", "daemon.tools.*"),
     "jmespath": ("daemon.mapping.*",),

@@ -13,10 +13,11 @@ group left, the lease given back, the connections closed.
 """
 
 import asyncio
+import os
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from importlib.metadata import version
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import structlog
 
@@ -24,6 +25,7 @@ from ..backoff import finished_before_stop, stopped_within
 from ..config import Config, book_of, decoder_of
 from ..errors import StartError
 from ..exporter import Condition, ExampleReads, Exporter, KeptMarkers, PastReads, Published
+from ..extras import lacking
 from ..http import HttpServer, ListenError, MarkerRules, MarkerSettings, Role
 from ..recompute.clients import class_libraries, client_of, connected, filler_of, library_of
 from ..recompute.serving import stopping_on_signals
@@ -41,7 +43,7 @@ from ..storage import (
     sweep_lanes,
     watch_eviction,
 )
-from ..telemetry import Telemetry, watch_stalls
+from ..telemetry import Telemetry, is_asked_for, unsupported, watch_stalls
 from ..worker import (
     Beginning,
     DeadLetterTopic,
@@ -68,6 +70,9 @@ from .worker_conditions import (
     worker_conditions,
 )
 
+if TYPE_CHECKING:
+    from ..telemetry.otlp import Tracer
+
 log = structlog.get_logger(__name__)
 
 
@@ -79,6 +84,9 @@ class Service:
         self.role = role
         self.stop = asyncio.Event()
         self.telemetry = Telemetry(version("relevanced"), role)
+        self.tracer = None if role == "exporter" else tracer_of(os.environ)
+        if self.tracer is not None:
+            self.telemetry.span = self.tracer.span
         self.book = book_of(config)
         self.telemetry.schemas.set_function(lambda: len(self.book))
         asked = self.telemetry.registry_asked
@@ -230,6 +238,26 @@ class Service:
         )
 
 
+def tracer_of(environment: Mapping[str, str]) -> "Tracer | None":
+    """Return what sends spans, where the environment asks for it; None, with a line in the log,
+    where this installation or program cannot: the work does not need them."""
+    if not is_asked_for(environment):
+        return None
+    if (reason := unsupported(environment)) is None:
+        try:
+            from ..telemetry.otlp import Tracer  # the libraries are optional, and slow to load
+
+            return Tracer(version("relevanced"))
+        except ModuleNotFoundError as error:
+            if error.name is None or error.name.partition(".")[0] != "opentelemetry":
+                raise
+            reason = lacking("otel")
+        except ValueError as error:
+            reason = f"OTEL_*: {error}"
+    log.warning("no traces are sent", reason=reason)
+    return None
+
+
 Job: TypeAlias = Callable[[Service], Awaitable[None]]
 
 
@@ -268,6 +296,8 @@ async def serve_until_stopped(service: Service, job: Job | None) -> None:
         if service.schemas is not None:
             await service.schemas.close()
         await close(service.redis)
+        if service.tracer is not None:
+            service.tracer.end()
 
 
 async def _run_parts(service: Service, job: Job | None) -> None:

@@ -16,6 +16,7 @@ from .process import (
     watch_stalls,
 )
 from .tls_faults import Mismatch, causes, tls_mismatch
+from .tracing import is_asked_for, off, unsupported
 
 __all__ = (
     "ADVICE",
@@ -27,17 +28,20 @@ __all__ = (
     "FAMILIES",
     "Family",
     "ignore_fault",
+    "is_asked_for",
     "KafkaFault",
     "LOG_AGAIN_AFTER_S",
     "logs",
     "LongestStall",
     "Mismatch",
     "NoteFault",
+    "off",
     "ProcessStatus",
     "RateLimit",
     "REPEAT_AFTER_S",
     "RetryNoise",
     "Telemetry",
     "tls_mismatch",
+    "unsupported",
     "watch_stalls",
 )

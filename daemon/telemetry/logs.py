@@ -19,7 +19,7 @@ LEVELS: Final = {
     "warning": logging.WARNING,
     "error": logging.ERROR,
 }
-RETRYING_LIBRARIES: Final = ("aiokafka", "redis")
+RETRYING_LIBRARIES: Final = ("aiokafka", "opentelemetry", "redis")
 """They log an error at every attempt. Whether an outage is an error, this program decides."""
 LOGS_VALUES: Final = "aiokafka"
 """At debug level it logs requests and records whole: one of those contains the password, others

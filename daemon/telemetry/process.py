@@ -31,6 +31,7 @@ from prometheus_client.registry import Collector
 
 from .families import FAMILIES
 from .kafka_faults import ADVICE, KafkaFault
+from .tracing import StartSpan, off
 
 WINDOW_S: Final = 60.0
 INTERVAL_S: Final = 0.1
@@ -113,13 +114,15 @@ EVICTS_ANY_KEY: Final = "allkeys-"
 
 
 class Telemetry:
-    """This process's series. Safe to render from any thread while others count."""
+    """This process's series. Safe to render from any thread while others count. And what begins its
+    spans."""
 
     def __init__(self, version: str, role: str = "all") -> None:
         # `_created` series double the text and nobody here reads them. The switch is of the whole
         # process; its output is the same bytes from prometheus-client 0.20 on.
         _omit_created()
         self.version = version
+        self.span: StartSpan = off
         self._registry = registry = CollectorRegistry()
         self._longest_stall = LongestStall()
         build = FAMILIES["relevanced_build_info"]

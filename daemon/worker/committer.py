@@ -67,11 +67,13 @@ class Committer:
         """Make a processed batch durable: until then the lane in memory is ahead of the store."""
         claimed = owned.claimed
         lane = claimed.lane.number
-        if letters:
-            self._refused_records.log(letters, time.monotonic())
-            await self._retry(lane, DEAD_LETTERS, lambda: self._publish(letters))
-        commit = plan_commit(claimed, idle_ms)
-        answer = await self._retry(lane, REDIS, lambda: self._store.commit(commit))
+        with self._telemetry.span("relevanced.commit", lane=lane) as span:
+            if letters:
+                self._refused_records.log(letters, time.monotonic())
+                await self._retry(lane, DEAD_LETTERS, lambda: self._publish(letters))
+            commit = plan_commit(claimed, idle_ms)
+            answer = await self._retry(lane, REDIS, lambda: self._store.commit(commit))
+            span.set_attribute("result", answer)
         self._telemetry.commits.labels(answer).inc()
         self._telemetry.batch_duration_s.observe(time.perf_counter() - began_s)
         if answer == "damaged":
@@ -106,9 +108,11 @@ class Committer:
     async def _repair(self, owned: OwnedLane, damage: Damage, idle_ms: int | None) -> None:
         lane = owned.claimed.lane.number
         try:
-            commit, answer = await self._integrity.repair(
-                owned, damage, idle_ms, lambda call: self._retry(lane, REDIS, call)
-            )
+            with self._telemetry.span("relevanced.commit", lane=lane) as span:
+                commit, answer = await self._integrity.repair(
+                    owned, damage, idle_ms, lambda call: self._retry(lane, REDIS, call)
+                )
+                span.set_attribute("result", answer)
         except Lost:
             await self._ownership.give_up(lane, NOT_OURS, confirm_first=True)
         except Damaged as error:
@@ -210,6 +214,7 @@ class WaitingLanes:
         apply: Apply,
     ) -> None:
         self._source = ports.source
+        self._span = process.telemetry.span
         self._ownership = ownership
         self._committer = committer
         self._apply = apply
@@ -259,21 +264,33 @@ class WaitingLanes:
             log.warning("records are taken one by one", lane=number, until=mark.until)
             parts = list(one_by_one(mark, batch, next_offsets))
         for records, offsets in parts:
-            began_s = time.perf_counter()
-            try:
-                async with self._source.batch_in_hand():
-                    if self._ownership.lanes.get(number) is not owned:
-                        return
-                    if mark is not None and is_to_pass_over(mark, records):
-                        letters = [_passed_over(owned, records, offsets)]
-                    else:
-                        letters = await self._apply(owned, records, offsets)
-            except OverflowError as error:
-                await self._ownership.halt(number, error)
-                return
-            await self._committer.commit(owned, letters, None, began_s)
+            count = sum(map(len, records.values()))
+            with self._span("relevanced.batch", lane=number, records=count):
+                await self._take_part(owned, mark, records, offsets)
             if self._ownership.lanes.get(number) is not owned:
                 return
+
+    async def _take_part(
+        self,
+        owned: OwnedLane,
+        mark: StallMark | None,
+        records: Records,
+        next_offsets: Mapping[str, int],
+    ) -> None:
+        """Process and commit records, unless the lane is lost meanwhile."""
+        number, began_s = owned.claimed.lane.number, time.perf_counter()
+        try:
+            async with self._source.batch_in_hand():
+                if self._ownership.lanes.get(number) is not owned:
+                    return
+                if mark is not None and is_to_pass_over(mark, records):
+                    letters = [_passed_over(owned, records, next_offsets)]
+                else:
+                    letters = await self._apply(owned, records, next_offsets)
+        except OverflowError as error:
+            await self._ownership.halt(number, error)
+            return
+        await self._committer.commit(owned, letters, None, began_s)
 
     async def _leave(self, owned: OwnedLane) -> None:
         """Forget a lane of which a batch is not applied: no later one of it may be polled."""

@@ -195,27 +195,34 @@ class Worker:
             owned = self._ownership.lanes.get(number)
             if owned is None:
                 continue
-            began_s, next_offsets = time.perf_counter(), batch.next_offsets[number]
+            next_offsets = batch.next_offsets[number]
             if step := self._waiting_lanes.step(owned, topics, next_offsets):
                 self._begin(owned, step)
                 continue
+            cost = await self._process_in_turn(owned, batch, cost)
+            await asyncio.sleep(0)
+        return cost
+
+    async def _process_in_turn(self, owned: OwnedLane, batch: Batch, cost: PollCost) -> PollCost:
+        """Process the batch of one lane, and begin to commit it; returns what all cost so far."""
+        number, began_s = owned.claimed.lane.number, time.perf_counter()
+        topics, next_offsets = batch.lanes[number], batch.next_offsets[number]
+        records = sum(map(len, topics.values()))
+        with self._telemetry.span("relevanced.batch", lane=number, records=records):
             try:
                 letters, cost = await self._process(owned, topics, next_offsets, cost)
             except OverflowError as error:
                 # The lane in memory is half a batch ahead, and any other owner would fail alike.
                 await self._ownership.halt(number, error)
-                continue
+                return cost
             if self._ownership.lanes.get(number) is not owned:
-                continue
+                return cost
             self._sample_wrong_lanes(owned)
             idle_ms = self._idle_ms(owned, batch)
             self._begin(owned, self._committer.commit(owned, letters, idle_ms, began_s))
-            records = sum(map(len, topics.values()))
-            longest = cost.batch.or_longer(records, time.perf_counter() - began_s)
-            cut = cost.ended_by_bytes or self._is_cut_by_bytes(topics, records)
-            cost = replace(cost, taken=cost.taken + records, batch=longest, ended_by_bytes=cut)
-            await asyncio.sleep(0)
-        return cost
+        longest = cost.batch.or_longer(records, time.perf_counter() - began_s)
+        cut = cost.ended_by_bytes or self._is_cut_by_bytes(topics, records)
+        return replace(cost, taken=cost.taken + records, batch=longest, ended_by_bytes=cut)
 
     def _is_cut_by_bytes(self, topics: Records, records: int) -> bool:
         if records * 2 > self._batch_size:

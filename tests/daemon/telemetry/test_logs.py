@@ -81,10 +81,11 @@ def test_tracebacks_show_no_variables(format_name: str) -> None:
     assert "hunter2" not in stream.getvalue()
 
 
-def test_retries_of_libraries_are_no_errors() -> None:
+@pytest.mark.parametrize("library", ["aiokafka.conn", "opentelemetry.exporter"])
+def test_retries_of_libraries_are_no_errors(library: str) -> None:
     stream = configured("info", "json")
-    logging.getLogger("aiokafka.conn").error("Unable to connect to %s", "host")
-    logging.getLogger("aiokafka.conn").info("Metadata refreshed")
+    logging.getLogger(library).error("Unable to connect to %s", "host")
+    logging.getLogger(library).info("Metadata refreshed")
     (line,) = lines(stream)
     assert (line["level"], line["event"]) == ("warning", "Unable to connect to host")
 

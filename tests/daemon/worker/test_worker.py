@@ -230,10 +230,11 @@ async def work_until(
     store: Memory,
     letters: Letters | None = None,
     memory: MemoryBound | None = None,
+    telemetry: Telemetry | None = None,
 ) -> Ownership:
     """Run a worker until `done`, or, without it, until a lane could not be opened; it then stops in
     order."""
-    stop, telemetry = asyncio.Event(), Telemetry("test")
+    stop, telemetry = asyncio.Event(), telemetry or Telemetry("test")
     ports, process = Ports(log, store, letters), Process(telemetry, lambda: 0.0, stop)
     ownership = Ownership(ports, process, Layouts(InForce(PLAN)), Beginning(LogEnd.EARLIEST, 1))
     decode = decoder("native", Limits())
