@@ -108,8 +108,8 @@ def test_the_detail_says_who_carries_it_and_where_to_look() -> None:
     ranking = next(pattern for pattern in PATTERNS if pattern.name == "RANKING")
     told = story(explanation=explanation, pattern=ranking)
     assert sentences.detail(told) == (
-        "It carries nearly all of the fall of the whole. Looks like RANKING: relevant items are "
-        "still found, but at lower ranks. Look at: ranker release, features, boosts."
+        "It carries nearly all of the fall of the whole. Looks like RANKING: relevant items stand "
+        "at lower ranks. Look at: ranker release, features, boosts."
     )
     most = replace(explanation, carried=0.7)
     assert sentences.detail(story(explanation=most)).startswith("It carries most of the fall")
