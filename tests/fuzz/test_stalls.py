@@ -26,7 +26,7 @@ from tests.services.slow_decoder import STALLING, SlowDecoder
 
 RECORD_BYTES: Final = 1_000_000
 """Just below what a record may have by default."""
-MAX_STALL_S: Final = 0.5
+MAX_STALL_S: Final = 0.3
 MAX_BATCH_S: Final = KafkaSection().session_timeout_s / 3
 """A batch that takes longer may cost its owner the lane (`worker/suspicion.py`)."""
 PLAN: Final = plan_with(groupings=(("country",), ("experiment:ranker-v2",)), depth=100)
