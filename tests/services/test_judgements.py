@@ -140,6 +140,7 @@ async def test_judged_rows_survive_a_crash_and_a_missing_file_is_waited_for(
     rows = await stage.judged_rows("calm")
     assert rows == await stage.judged_rows("crashed")
     assert sum(of[-1][0] for (_, key), of in rows.items() if of and ":hours:" in key) > 500
+    await until(again.readiness, again)
     assert again.terminate() == 0, again.log()
     await stage.prove("crashed")
     await stage.grade_again("crashed")
