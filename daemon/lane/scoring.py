@@ -31,6 +31,9 @@ from .judged import DecodedLists, ShownInBatch, ShownLists, final_before_ms, ite
 from .lane import Lane
 from .row_sets import LARGEST_SUM, Rows, RowSet
 
+MOST_IN_RUN: Final = 16
+"""Runs of more rows are not summed row by row: one pane may have all searches of a batch."""
+
 
 def apply_changes(lane: Lane, left_out: Integers | None = None) -> None:
     """Add what the batch changed to the rows of all windows, but in the columns that are left out.
@@ -127,10 +130,11 @@ def _summed(finer: _Sums, pane_ms: int) -> _Sums:
 
 def _sums_of_runs(rows: Rows, lines: Integers, first: Integers) -> Rows:
     """The sums of the runs of `rows[lines]` that begin at `first`, ascending from 0."""
-    if 4 * len(first) < 3 * len(lines):
+    lengths = np.diff(first, append=len(lines))
+    if 4 * len(first) < 3 * len(lines) or lengths.max(initial=0) > MOST_IN_RUN:
         return np.asarray(np.add.reduceat(rows.take(lines, axis=0), first, axis=0))
     # Of a sparse recording most runs have one row, which reduceat copies slowly.
-    sums, lengths, added = rows.take(lines[first], axis=0), np.diff(first, append=len(lines)), 1
+    sums, added = rows.take(lines[first], axis=0), 1
     while len(longer := np.flatnonzero(lengths > added)):
         sums[longer] += rows.take(lines[first[longer] + added], axis=0)
         added += 1
