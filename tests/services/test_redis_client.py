@@ -24,6 +24,7 @@ from relevanced.daemon.storage import (
 )
 from tests.services.fixtures import OwnRedis
 from tests.services.proxy import Proxy
+from tests.services.redis_cluster import RedisCluster as SharedCluster
 from tests.services.redis_lanes import LANE, START, ask, client_at, commit_of, lane_with, until
 from tests.services.redis_server import RedisServer
 
@@ -206,6 +207,21 @@ async def test_cluster_that_is_down_is_unavailable(own_redis: OwnRedis) -> None:
         async with client_at(url) as client:
             with pytest.raises(Unavailable, match="^Redis: "):
                 await LaneStore(client, "n").claim(LANE, "a", START)
+
+
+async def test_client_of_a_cluster_is_closed_whole_after_a_failed_call(
+    redis_cluster: SharedCluster,
+) -> None:
+    async with client_at(redis_cluster.url) as client:
+        assert isinstance(client, RedisCluster)
+        await client.ping(target_nodes=RedisCluster.PRIMARIES)
+        first, *others = client.get_primaries()
+        await ask(f"redis://127.0.0.1:{first.port}", "CLIENT", "KILL", "TYPE", "normal")
+        with pytest.raises(Unavailable):
+            await answered(client, client.execute_command("PING", target_nodes=first))
+        left = [connection for node in others for connection in node._connections]
+        assert [connection.is_connected for connection in left] == [True] * len(others)
+    assert not [connection for connection in left if connection.is_connected]
 
 
 async def test_sentinel_names_the_master(own_redis: OwnRedis, tmp_path: Path) -> None:

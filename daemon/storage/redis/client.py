@@ -209,11 +209,15 @@ def _host_and_port(text: str) -> tuple[str, int]:
 
 
 async def close(client: Client) -> None:
-    """Close every connection, also those to Sentinels, which redis-py leaves open."""
+    """Close every connection, also those that redis-py leaves open: to Sentinels, and to the nodes
+    of a cluster of which a call failed since the layout was read."""
     if isinstance(client, Redis) and isinstance(client.connection_pool, SentinelConnectionPool):
         for sentinel in client.connection_pool.sentinel_manager.sentinels:
             await sentinel.aclose()
     await client.aclose()
+    if isinstance(client, RedisCluster):
+        for nodes in ("nodes_cache", "startup_nodes"):
+            await client.nodes_manager.aclose(nodes)
 
 
 async def answered(client: Client, call: Awaitable[T]) -> T:
