@@ -7,15 +7,15 @@ batches.
     changes ─▶ one difference per (base pane, combination) ─▶ rows of every window's pane
 
 The steps are ordered so that each sees few lines: the changes of a batch are counted first (equal
-changes are one line), then summed by combination, and only then spread over segments. Each longer
-window is summed from the longest panes before it that divide its own, not from the changes.
+changes are one line), then summed by pane and combination, of each window only what it keeps, and
+only then spread over segments. A longer window is summed from the longest panes before it that
+divide its own and are whole, not from the changes.
 
 Judged panes are final at their end + lateness: they are added to their hours half an hour before
 those of clicks settle, and dropped with them.
 """
 
 import math
-from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -61,65 +61,71 @@ def _add_to(
     A batch of a sparse recording spans more time than panes are kept. Those that it leaves behind
     get no rows: what is final of them is added by the hour.
     """
-    timing, watermark = lane.plan.timing, lane.watermark_ms
-    of_windows = _by_window(lane, starts, combinations, differences)
-    for window_index, found in enumerate(of_windows):
-        kept = 0
-        if watermark is not None:
-            first_ms = timing.dropped_before(timing.windows[window_index], watermark)
-            kept = int(np.searchsorted(found.starts, first_ms))
-        for start, in_pane in grouped(found.starts[kept:]):
-            key = (window_index, start)
-            into.add_rows(key, found.segments[kept:][in_pane], found.rows[kept:][in_pane])
-        if kept and not window_index and watermark is not None:
-            before = timing.settled_before(watermark)
-            by_hour = _summed(found.up_to(kept), lane.plan.hour_ms)
-            for hour, inside in grouped(by_hour.starts):
-                segments, rows = by_hour.segments[inside], by_hour.rows[inside]
-                into.add_left_behind(hour, segments, rows, before, lane.plan)
-
-
-def _by_window(
-    lane: Lane, starts: Integers, combinations: Integers, differences: Rows
-) -> Iterator["_Sums"]:
-    """The sums of each window, by its panes and segments, ascending."""
-    timing = lane.plan.timing
-    by_grouping = lane.segments.combination_table()[combinations]
-    segments = by_grouping.reshape(-1)
-    # Each line counts in one segment per grouping.
-    lines = np.repeat(np.arange(len(starts)), by_grouping.shape[1])
-    sums = [_Sums(timing.base_ms, starts[lines], segments, differences, lines)]
-    for span in timing.windows:
+    timing, watermark, table = (
+        lane.plan.timing,
+        lane.watermark_ms,
+        lane.segments.combination_table(),
+    )
+    found = _Sums(timing.base_ms, starts, combinations, differences, np.arange(len(starts)))
+    whole = [found]
+    """What nothing is left out of: longer windows keep more."""
+    for index, span in enumerate(timing.windows):
         # Panes of 50 s are multiples of base panes of 10 s, but make no panes of 120 s.
-        finer = next(each for each in reversed(sums) if span.pane_ms % each.pane_ms == 0)
-        found = _summed(finer, span.pane_ms)
-        sums.append(found)
-        yield found
+        finer = next(each for each in reversed(whole) if span.pane_ms % each.pane_ms == 0)
+        kept, left = finer, None
+        if watermark is not None:
+            kept, left = finer.cut(timing.dropped_before(span, watermark))
+        by_combination = _summed(kept, span.pane_ms)
+        if left is None:
+            whole.append(by_combination)
+        by_segment = _summed(_spread(by_combination, table), span.pane_ms)
+        for start, inside in grouped(by_segment.starts):
+            into.add_rows((index, start), by_segment.ids[inside], by_segment.rows[inside])
+        if left is not None and not index and watermark is not None:
+            hour_ms, before = lane.plan.hour_ms, timing.settled_before(watermark)
+            by_hour = _summed(_spread(_summed(left, hour_ms), table), hour_ms)
+            for hour, inside in grouped(by_hour.starts):
+                segments, rows = by_hour.ids[inside], by_hour.rows[inside]
+                into.add_left_behind(hour, segments, rows, before, lane.plan)
 
 
 class _Sums(NamedTuple):
     """Rows of panes of one length: line n counts `rows[lines[n]]` in the pane that starts at
-    `starts[n]`, and in the segment `segments[n]`."""
+    `starts[n]`, and in the combination or segment `ids[n]`."""
 
     pane_ms: int
     starts: Integers
-    segments: Integers
+    ids: Integers
     rows: Rows
     lines: Integers
 
-    def up_to(self, count: int) -> "_Sums":
-        """The first lines."""
-        return self._replace(
-            starts=self.starts[:count], segments=self.segments[:count], lines=self.lines[:count]
-        )
+    def cut(self, first_ms: int) -> tuple["_Sums", "_Sums | None"]:
+        """The lines from an instant on, and those before it, if any."""
+        is_kept = self.starts >= first_ms
+        return (self, None) if is_kept.all() else (self._of(is_kept), self._of(~is_kept))
+
+    def _of(self, which: NDArray[np.bool_]) -> "_Sums":
+        starts, ids, lines = self.starts[which], self.ids[which], self.lines[which]
+        return self._replace(starts=starts, ids=ids, lines=lines)
+
+
+def _spread(sums: _Sums, table: Integers) -> _Sums:
+    """Each combination counts in one segment per grouping."""
+    segments = table[sums.ids]
+    lines = np.repeat(np.arange(len(segments)), segments.shape[1])
+    return sums._replace(
+        starts=sums.starts[lines], ids=segments.reshape(-1), lines=sums.lines[lines]
+    )
 
 
 def _summed(finer: _Sums, pane_ms: int) -> _Sums:
-    """The same by panes of `pane_ms`: the distinct pairs (pane start, segment id), ascending, and
-    their sums."""
-    # Times are below 10^14 ms and panes at least a second: pane and segment id fit into one int64.
-    panes, most = finer.starts // pane_ms, int(finer.segments.max()) + 1
-    keys = panes * most + finer.segments
+    """The same by panes of `pane_ms`: the distinct pairs (pane start, id), ascending, and their
+    sums."""
+    if not len(finer.starts):
+        return finer._replace(pane_ms=pane_ms)
+    # Times are below 10^14 ms and panes at least a second: pane and id fit into one int64.
+    panes, most = finer.starts // pane_ms, int(finer.ids.max()) + 1
+    keys = panes * most + finer.ids
     order = np.argsort(keys, kind="stable")
     keys = keys[order]
     first = np.flatnonzero(np.diff(keys, prepend=keys[:1] - 1))
@@ -167,7 +173,7 @@ def summed_by_pane(
     """(base pane, combination, sum of rows), one line per pane and combination."""
     _check_sum(rows, len(panes))
     found = _summed(_Sums(base_ms, panes, combinations, rows, np.arange(len(panes))), base_ms)
-    return found.starts, found.segments, found.rows
+    return found.starts, found.ids, found.rows
 
 
 def _counted(*columns: Integers) -> tuple[list[Integers], Integers]:

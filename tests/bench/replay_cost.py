@@ -36,10 +36,9 @@ GOAL_GROWTH: Final = 1.5
 EVENTS_PER_SECOND: Final = 100.0
 """So few that the larger file lasts for five attribution windows: most of its impressions settle,
 and no more of them are open at once than in the smaller file."""
-DAY_S: Final = 86_400
-SPARSE_PER_DAY: Final = 12_000
-"""So few events that most are alone in their pane: a small site."""
-SPARSE_DAYS: Final = (1, 7)
+SPANS_S: Final = {"1h": 3_600, "1d": 86_400, "7d": 604_800}
+"""In which as many events lie: at a busy site, and at sites where most are alone in their pane."""
+SPARSE_EVENTS: Final = 100_000
 GOAL_SPARSE: Final = 1.3
 DISORDER_MS: Final = 5_000
 """Lines are so much out of order: each arrives up to so much later than its event."""
@@ -84,19 +83,23 @@ async def measure(stage: Stage, effort: Effort) -> PartResult:
 
 
 async def _sparse(stage: Stage, effort: Effort) -> list[Finding]:
-    """What an event costs in a long sparse recording against one in a short one."""
-    paths = {days: stage.directory / f"sparse-{days}.jsonl" for days in SPARSE_DAYS}
-    for days, path in paths.items():
-        write(path, effort.of(days * SPARSE_PER_DAY), SPARSE_PER_DAY / DAY_S)
-    found, few, many = list[Finding](), *SPARSE_DAYS
-    for way, words in (("replay", "replay"), ("changes", "replay --changes")):
-        pairs = []
-        for _ in range(effort.rounds(ROUNDS)):
-            costs = {days: await _measured(way, path) for days, path in paths.items()}
-            pairs.append((costs[many].per_event_us, costs[few].per_event_us))
-        told = f"{words}, CPU per event, {many} days ÷ {few} of {SPARSE_PER_DAY:,} events each"
-        goal = GOAL_SPARSE if way == "replay" else None
-        found.append(ratio(f"replay.sparse_{way}", told, pairs, goal))
+    """What an event costs in a sparse recording against one of as many in an hour."""
+    paths = {span: stage.directory / f"sparse-{span}.jsonl" for span in SPANS_S}
+    count = effort.of(SPARSE_EVENTS)
+    for span, path in paths.items():
+        write(path, count, count / SPANS_S[span])
+    found, (dense, *sparse) = list[Finding](), SPANS_S
+    rounds = [
+        {span: (await _measured("replay", path)).per_event_us for span, path in paths.items()}
+        for _ in range(effort.rounds(ROUNDS))
+    ]
+    for span in sparse:
+        told = f"replay, CPU per event, {count:,} events in {span} ÷ in {dense}"
+        pairs = [(of[span], of[dense]) for of in rounds]
+        found.append(ratio(f"replay.sparse_{span}", told, pairs, GOAL_SPARSE))
+        cpu_s = [(await _measured("changes", paths[span])).cpu_s]
+        told = f"replay --changes, CPU, {count:,} events in {span}"
+        found.append(number(f"replay.changes_{span}", told, cpu_s, "s"))
     for path in paths.values():
         path.unlink()
     return found
