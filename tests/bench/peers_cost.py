@@ -1,9 +1,9 @@
-"""The CPU time of other stream processors on the same topic, each of which does less than the
-worker.
+"""The CPU time of other stream processors on the same topic: those in Python do less than the
+worker, those of `joining_peers` the same.
 
-Each runs in a virtual environment of its own in the cache folder, created on first use: some need
-packages that the project itself does not install. They decode the records and average one number
-per segment and minute; they join nothing, and do not store their results together with their
+Each in Python runs in a virtual environment of its own in the cache folder, created on first use:
+some need packages that the project itself does not install. They decode the records and average one
+number per segment and minute; they join nothing, and do not store their results together with their
 offsets.
 """
 
@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from tests.bench import joining_peers
 from tests.bench.cpu import Sample, Usage, usage_between
 from tests.bench.effort import Effort
 from tests.bench.findings import Finding, PartResult, number, ratio
@@ -61,18 +62,11 @@ PEERS: Final = (
         0.3,
         10.0,
     ),
-    Peer(
-        "bytewax",
-        ("bytewax[kafka]==0.21.1", "orjson==3.13.0"),
-        ("-m", "bytewax.run", "bytewax_app:flow"),
-        0.6,
-        4.0,
-    ),
 )
 
 
 async def measure(stage: Stage, effort: Effort) -> PartResult:
-    """Processor time per event of each peer ÷ the worker's."""
+    """CPU time per event of each peer ÷ the worker's."""
     traffic = Traffic(records=effort.of(RECORDS), keyed_by_segment=True)
     findings: list[Finding] = []
     notes: list[str] = []
@@ -91,7 +85,8 @@ async def measure(stage: Stage, effort: Effort) -> PartResult:
             ratio(f"peers.{peer.name}", words, pairs, peer.goal, higher_is_better=True),
             number(f"peers.{peer.name}_us", peer.name, costs, "µs/event"),
         ]
-    return PartResult(findings, notes=notes)
+    joining = await joining_peers.measure(stage, effort)
+    return PartResult([*findings, *joining.findings], notes=[*notes, *joining.notes])
 
 
 class PeerFailed(Exception):

@@ -4,7 +4,9 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
 from tests.bench import judged_cost, results
@@ -14,6 +16,7 @@ from tests.bench.cpu import Sample, usage_between
 from tests.bench.effort import Effort
 from tests.bench.findings import Finding, PartResult, number, ratio
 from tests.bench.growth import curve_of
+from tests.bench.join_job import AFTER_MS, expected
 from tests.bench.traffic import NEW_QUERIES, Traffic, query_text, records
 from tests.services.kafka_server import Broker
 
@@ -44,6 +47,22 @@ async def test_numbers_come_from_real_runs(kafka: Broker, tmp_path: Path) -> Non
     assert 5 < values["queries.row_bytes"] < 200 and values["queries.block_bytes"] < 40
     assert 0.1 < values["freshness.at_50.p50_s"] <= values["freshness.at_50.p99_s"] < 30
     assert len(stored.curves["segments"].x) == 2 and (tmp_path / "growth.svg").exists()
+
+
+def test_job_of_the_peers_counts_each_click_in_time_once() -> None:
+    shown = {"type": "impression", "attributes": {"country": "DE"}}
+    click = {"type": "feedback", "kind": "click"}
+    events: list[dict[str, Any]] = [
+        {**shown, "impression_id": "a", "timestamp": 60_000},
+        {**shown, "impression_id": "b", "timestamp": 119_999},
+        {**click, "impression_id": "a", "timestamp": 60_000 + AFTER_MS, "rank": 3},
+        {**click, "impression_id": "a", "timestamp": 60_001 + AFTER_MS, "rank": 1},
+        {**click, "impression_id": "b", "timestamp": 120_000, "rank": 2},
+        {**click, "impression_id": "b", "timestamp": 130_000, "rank": 2},
+        {**click, "impression_id": "b", "timestamp": 130_000, "rank": 1, "kind": "purchase"},
+    ]
+    ranks, ndcgs = 10**9 // 3 + 10**9 // 2, 500_000_000 + 630_929_754
+    assert expected(map(msgspec.json.encode, events)) == {("DE", 60_000): (2, ranks, ndcgs)}
 
 
 def test_new_results_of_a_part_replace_all_its_former_results() -> None:

@@ -4,8 +4,9 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from tests.services.kept import kept
 
@@ -27,7 +28,9 @@ POM: Final = """<project>
   <dependencies>{dependencies}</dependencies>
 </project>
 """
-ARTIFACTS: Final = (
+Artifact: TypeAlias = tuple[str, str, str]
+"""Group, name and version."""
+ARTIFACTS: Final[Sequence[Artifact]] = (
     ("org.apache.kafka", "kafka_2.13", VERSION),
     ("org.apache.kafka", "kafka-tools", VERSION),
     ("org.apache.logging.log4j", "log4j-slf4j-impl", LOG4J_VERSION),
@@ -56,13 +59,18 @@ def jars() -> Path:
 
 
 def _download(workspace: Path) -> Path:
+    return fetched(ARTIFACTS, workspace)
+
+
+def fetched(artifacts: Sequence[Artifact], workspace: Path) -> Path:
+    """The folder of these artifacts and of what they need, below an empty folder."""
     maven = shutil.which("mvn")
     if maven is None:
         raise KafkaUnavailable(f"Java is here, but `mvn` is not on PATH. {ADVICE}")
     dependencies = "".join(
         f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId>"
         f"<version>{version}</version></dependency>"
-        for group, name, version in ARTIFACTS
+        for group, name, version in artifacts
     )
     pom = workspace / "pom.xml"
     pom.write_text(POM.format(dependencies=dependencies))
