@@ -372,6 +372,24 @@ async def test_reader_with_a_copy_keeps_it_and_says_so(redis: AnyRedis) -> None:
             assert telemetry.lane_damaged.labels("0")._value.get() == 1
 
 
+async def test_volatile_policies_evict_nothing_of_a_lane(own_redis: OwnRedis) -> None:
+    """Nothing but what is staged, or renewed every few seconds, has a time to live."""
+    server: RedisServer = own_redis(maxmemory_policy="volatile-lru")
+    async with scene_at(server) as scene, Redis.from_url(server.url) as client:
+        before = await scene.keys()
+        ending = [name for names in before.values() for name in names if await client.ttl(name) > 0]
+        assert ending == before.pop("exporter"), "its lease, which a process takes again"
+        used = int((await client.info("memory"))["used_memory"])
+        await client.config_set("maxmemory", used + 100_000)
+        for n in range(200):
+            await client.set(f"other:{n}", b"x" * 1000, ex=1_000)
+        await client.config_set("maxmemory", 0)
+        assert len([n for n in range(200) if await client.exists(f"other:{n}")]) < 200
+        after = await scene.keys()
+        assert {kind: after.get(kind) for kind in before} == before
+        assert_is_right(await scene.read(), reference(SOME))
+
+
 async def test_eviction_of_any_key_is_noticed(own_redis: OwnRedis) -> None:
     """A server that is full evicts what nobody read for a while."""
     server: RedisServer = own_redis(maxmemory_policy="allkeys-lru")

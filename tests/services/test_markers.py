@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 from jsonschema import Draft202012Validator
 
-from relevanced.daemon.changes import Marker
+from relevanced.daemon.changes import MOST_MARKERS, Marker
 from relevanced.daemon.exporter import KeptMarkers, unpacked
 from relevanced.daemon.http import (
     MARKERS_PATH,
@@ -258,6 +258,14 @@ async def test_markers_that_redis_lost_are_put_back(client: Client) -> None:
     assert await leader.refresh(NOW_MS, True) == before
     stored = await store.read()
     assert stored is not None and unpacked(stored.markers) == before
+
+
+async def test_as_many_as_there_may_be_are_put_back(client: Client) -> None:
+    store = MarkerLog(client, NAMESPACE)
+    markers = {f"v{n}": b"marker %d" % n for n in range(MOST_MARKERS)}
+    assert await store.put_back(markers) and not await store.put_back({})
+    stored = await store.read()
+    assert stored is not None and sorted(stored.markers) == sorted(markers.values())
 
 
 async def test_the_line_in_the_documentation_works_as_it_stands(

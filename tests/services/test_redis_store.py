@@ -224,6 +224,13 @@ async def test_sweep_keeps_keys_written_after_its_scan(
 # Commits
 
 
+@pytest.fixture(params=[redis_commits.MOST_ARGUMENTS, 0], ids=["sent", "staged"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keys and arguments of a commit come with the call, or are staged as those of a large one."""
+    monkeypatch.setattr(redis_commits, "MOST_ARGUMENTS", request.param)
+
+
+@pytest.mark.usefixtures("way")
 async def test_commit_publishes_everything_for_good(redis: AnyRedis) -> None:
     blobs, blocks = {"rows:0:1000:0": b"page", "totals:0": b"\x00\xff"}, {"open:1": b"block"}
     names = {1: "US", 2: "é,\\"}
@@ -247,6 +254,7 @@ async def test_commit_publishes_everything_for_good(redis: AnyRedis) -> None:
     assert len(left) == 6 and {ttl for _, ttl in left.values()} == {-1}
 
 
+@pytest.mark.usefixtures("way")
 async def test_same_commit_again_changes_nothing(redis: AnyRedis) -> None:
     commit = commit_of("a", 0, blobs={"totals:0": b"1"}, names={1: "US"}, unlinked=["open:1"])
     async with store_at(redis.url) as store:
@@ -258,6 +266,7 @@ async def test_same_commit_again_changes_nothing(redis: AnyRedis) -> None:
     assert await lane_dump(redis.url) == before
 
 
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize(
     "commit",
     [
@@ -277,12 +286,15 @@ async def test_lost_commit_changes_nothing(redis: AnyRedis, commit: Commit) -> N
     assert await lane_dump(redis.url) == before
 
 
-@pytest.mark.parametrize("missing", [0, 1, 2])
+@pytest.mark.usefixtures("way")
+@pytest.mark.parametrize("missing", [0, 1, 2, 3])
 async def test_commit_with_a_missing_part_is_lost(
     redis: AnyRedis, missing: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(redis_commits, "INLINE_BYTES", 0)
     parts = {"rows:0:0:0": b"0", "totals:0": b"1", "open:2": b"2"}
+    if missing == len(parts):
+        monkeypatch.setattr(redis_commits, "MOST_ARGUMENTS", 0)
     async with store_at(redis.url) as store:
         await lane_with(store, "a")
         stage = store._stage
@@ -296,6 +308,7 @@ async def test_commit_with_a_missing_part_is_lost(
     assert await lane_dump(redis.url) == before
 
 
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("hurt", [("HDEL", "names", "1"), ("ZREM", "changes", "totals:0")])
 async def test_lane_that_lost_an_entry_is_not_written(
     redis: AnyRedis, hurt: tuple[str, str, str]
@@ -311,6 +324,7 @@ async def test_lane_that_lost_an_entry_is_not_written(
         assert await lane_dump(redis.url) == before
 
 
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize(("along", "in_all"), [(0, 9), (9, 0), (9, 9), (9, 10**6)])
 async def test_inline_and_staged_pages_are_stored_alike(
     redis: AnyRedis, along: int, in_all: int, monkeypatch: pytest.MonkeyPatch
@@ -383,6 +397,7 @@ async def test_unlinked_keys_are_gone_and_not_listed(redis: AnyRedis) -> None:
     assert not {f"{PREFIX}{key}".encode() for key in unlinked} & set(await lane_dump(redis.url))
 
 
+@pytest.mark.usefixtures("way")
 async def test_repair_keeps_what_readers_do_not_follow_unfollowed(redis: AnyRedis) -> None:
     followed, unread = {"hours:1:0": b"rows"}, {"queries:1": b"tables"}
     async with store_at(redis.url) as store, client_at(redis.url) as client:
@@ -421,13 +436,15 @@ async def test_commit_may_have_thousands_of_parts(redis: AnyRedis) -> None:
     async with store_at(redis.url) as store:
         await store.claim(LANE, "a", START)
         assert await store.commit(commit_of("a", 0, blobs=blobs, names=names)) == "applied"
+        assert len(await lane_dump(redis.url, staged=True)) == 5_003
+        assert await store.commit(commit_of("a", 0, blobs=blobs, names=names)) == "already"
         delta = await store.read(LANE, "", None, 1)
         assert delta is not None and delta.pages == blobs and len(delta.names) == 5_000
         head = await store.claim(LANE, "b", START)
         stored, loaded = await store.load(LANE, head, blob_keys)
         assert loaded == {**blobs, ADMITTED_KEY: None} and len(stored) == 5_000
         assert await store.commit(commit_of("b", 1, unlinked=list(blobs))) == "applied"
-    assert len(await lane_dump(redis.url, staged=True)) == 2
+    assert len(await lane_dump(redis.url)) == 2
 
 
 @pytest.mark.parametrize("sequence", [2**31 - 1, 2**32, 10**15, 2**53 - 3])

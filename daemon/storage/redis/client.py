@@ -7,7 +7,7 @@ The keys of all lanes of a namespace, found by a scan of all keys of the servers
 
 import re
 import socket
-from collections.abc import Awaitable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, TypeAlias, TypeVar
@@ -343,3 +343,11 @@ def portions(keys: Sequence[str]) -> Iterator[Sequence[str]]:
     """Yield the keys in portions of KEYS_AT_ONCE."""
     for first in range(0, len(keys), KEYS_AT_ONCE):
         yield keys[first : first + KEYS_AT_ONCE]
+
+
+def packed_texts(parts: Iterable[str | int | bytes]) -> bytes:
+    """Return texts as one MessagePack array for `cmsgpack` of scripts, which knows no type `bin`:
+    also what is no UTF-8 has the type `str`."""
+    texts = [part if isinstance(part, bytes) else str(part).encode() for part in parts]
+    packed = b"".join(b"\xdb" + len(text).to_bytes(4, "big") + text for text in texts)
+    return b"\xdd" + len(texts).to_bytes(4, "big") + packed

@@ -7,6 +7,8 @@
 --       pairs of the head. `changes` lists every key of the lane: the unread ones at 0, before any sequence, so that no key is
 --       forgotten when the head is.
 -- A repair writes all that its owner has of the lane, and only the keys to keep are in the store alone.
+-- Where these are too many for one call, KEYS are head, names, changes and one more staged key, which contains all KEYS and then
+--       all ARGV as MessagePack; and ARGV are token and sequence.
 -- Answers: applied, already (a retry whose first answer was lost), damaged (keys or names of the lane are missing: nothing was
 --          written), lost (anything else).
 --
@@ -18,6 +20,8 @@
 -- 3. All staged parts are checked before the first write: they have a time to live, and a failover may have lost some. Publishing
 --    the others would lose state in silence.
 -- 4. Whatever may raise an error is touched before the first write: an error stops a script where it is, and nothing is taken back.
+--    So is every key of a staged call. Where a slot of a cluster is moving, servers refuse scripts with a key that is not there, but
+--    know only of keys that came with the call.
 -- 5. Values are published by SET, or by RENAME and then PERSIST of a staged key: without PERSIST the published value would expire.
 --    All values are absolute, so that publishing again over what a roll-back left behind gives the same.
 -- 6. Keys are unlinked after everything is published: a merged block is there before the blocks that it replaces are gone.
@@ -29,11 +33,9 @@
 -- 9. The first write lists a mark of this commit in `changes`, a key that is never there, and the last one removes it. A server that
 --    crashed while it appended this script to its log, and whose log was then cut inside it, may publish a part of these values at a
 --    later start (Redis and Valkey before 2026-08 cut an unfinished MULTI too late). The mark is then left, and the lane is damaged.
+local KEYS, ARGV = KEYS, ARGV
 local head, names, changes = KEYS[1], KEYS[2], KEYS[3]
 local token, sequence = ARGV[1], ARGV[2]
-local staged, listed, unread = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
-local unlinked, named, fields = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
-local is_repair, kept, kept_unread = ARGV[9] ~= '', tonumber(ARGV[9]) or 0, tonumber(ARGV[10])
 -- Sequences are compared as text: whole numbers below 2^53, which the writer counts.
 local following = string.format('%.0f', tonumber(sequence) + 1)
 -- How many arguments one command gets: most of the cost of a command is that it is one. Even, because some are pairs, and far below
@@ -50,6 +52,16 @@ local stored = redis.call('HMGET', head, 'token', 'sequence', 'keys', 'names')
 if stored[1] ~= token then return 'lost' end
 if stored[2] == following then return 'already' end
 if stored[2] ~= sequence then return 'lost' end
+local call = #ARGV == 2 and KEYS[4]
+if call then
+  local packed = redis.call('GET', call)
+  if not packed then return 'lost' end
+  KEYS, ARGV = cmsgpack.unpack(packed)
+  portions(4, #KEYS - 3, function(from, to) redis.call('EXISTS', unpack(KEYS, from, to)) end)
+end
+local staged, listed, unread = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
+local unlinked, named, fields = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
+local is_repair, kept, kept_unread = ARGV[9] ~= '', tonumber(ARGV[9]) or 0, tonumber(ARGV[10])
 local present = 0
 portions(4, staged, function(from, to) present = present + redis.call('EXISTS', unpack(KEYS, from, to)) end)
 if present ~= staged then return 'lost' end
@@ -104,6 +116,7 @@ portions(first + written, unlinked, function(from, to)
   redis.call('ZREM', changes, unpack(keys))
 end)
 at = at + 2 * named
+if call then redis.call('UNLINK', call) end
 -- Must stay the last write but the mark, and one command: offsets and state belong to this sequence.
 redis.call('HSET', head, 'sequence', following, 'keys', redis.call('ZCARD', changes) - 1, 'names', redis.call('HLEN', names),
   unpack(ARGV, at, at + 2 * fields - 1))

@@ -38,7 +38,7 @@ from ..head import (
     start_of,
 )
 from ..keys import ADMITTED_KEY
-from .client import Client, answered, lane_keys, portions, prefix_of
+from .client import Client, answered, lane_keys, packed_texts, portions, prefix_of
 from .port import Answer, DamagedLane, LaneDelta, missing_keys, short_of
 from .registers import AcceptedLogs, LaneRegister
 
@@ -49,6 +49,8 @@ sending it."""
 INLINE_BYTES_IN_ALL: Final = 128 * 1024
 """The most bytes of pages among the arguments of one commit, which bounds the time of its
 script."""
+MOST_ARGUMENTS: Final = 3_500
+"""The most keys and arguments of one script, together: some managed servers take 4,000."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,8 @@ class CommitCall:
 
 def call_of(commit: Commit, prefix: str) -> CommitCall:
     """Return the call of a commit whose lane's keys begin with the prefix. The same commit always
-    gives the same call: it may be sent again."""
+    gives the same call: it may be sent again. A call of more than MOST_ARGUMENTS is staged
+    itself."""
     unread = sorted(commit.blobs.keys() - set(commit.listed))
     written = [*commit.listed, *unread]
     inline = _inline(commit)
@@ -86,7 +89,10 @@ def call_of(commit: Commit, prefix: str) -> CommitCall:
         *(inline.get(key, b"") for key in written),
         *pairs,
     ]
-    return CommitCall(staged, keys, arguments)
+    if len(keys) + len(arguments) <= MOST_ARGUMENTS:
+        return CommitCall(staged, keys, arguments)
+    call = {f"{stage}{len(parts)}": packed_texts(keys) + packed_texts(arguments)}
+    return CommitCall(staged | call, [*keys[:3], *call], arguments[:2])
 
 
 def _inline(commit: Commit) -> dict[str, bytes]:

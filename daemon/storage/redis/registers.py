@@ -19,7 +19,7 @@ from typing import Any, Final
 import msgspec
 
 from ..head import AcceptedLog, LaneStart
-from .client import Client, answered
+from .client import Client, answered, packed_texts
 
 ACCEPTED_LOGS: Final = "accepted"
 
@@ -60,7 +60,8 @@ return removed
 """
 _PUT_BACK: Final = """
 if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
-redis.call('HSET', KEYS[1], unpack(ARGV))
+local fields = cmsgpack.unpack(ARGV[1])
+for i = 1, #fields, 2 do redis.call('HSET', KEYS[1], fields[i], fields[i + 1]) end
 return 1
 """
 
@@ -107,8 +108,11 @@ class MarkerLog:
 
     async def put_back(self, markers: Mapping[str, bytes]) -> bool:
         """Store these after the server lost them; returns False where it has markers again."""
-        fields = [part for name, marker in markers.items() for part in (name, marker)]
-        call = self._client.eval(_PUT_BACK, 1, self._key, _TAG, _fresh_tag(), *fields)
+        fields: list[str | bytes] = [_TAG, _fresh_tag()]
+        fields += [part for name, marker in markers.items() for part in (name, marker)]
+        # One argument: some managed servers take no more than 4,000.
+        packed: Any = packed_texts(fields)
+        call = self._client.eval(_PUT_BACK, 1, self._key, packed)
         return bool(await answered(self._client, call))
 
 

@@ -1,5 +1,7 @@
 """Which values of a commit are staged, and which are arguments of its script."""
 
+from dataclasses import replace
+
 import msgspec
 import pytest
 from hypothesis import given, strategies as st
@@ -9,6 +11,7 @@ from relevanced.daemon.storage import (
     INLINE_BYTES_IN_ALL,
     Commit,
     call_of,
+    client,
     lane_store as commits,
 )
 
@@ -50,3 +53,35 @@ def test_every_page_is_sent_once(share: int, sizes: list[int]) -> None:
     staged = iter(call.staged.values())
     sent = [value or next(staged) for value in call.arguments[10 : 11 + len(pages)]]
     assert sent == [*pages.values(), b"b"] and next(staged, None) is None
+
+
+MANY = st.integers(0, 6_000)
+
+
+@given(MANY, MANY, MANY, MANY, st.none() | MANY, st.integers(0, 60))
+def test_a_script_gets_less_than_4000_keys_and_arguments(
+    pages: int, blocks: int, names: int, unlinked: int, kept: int | None, size: int
+) -> None:
+    """Whatever a commit is made of, and what is staged for it says all of it."""
+    listed = {f"totals:{n}": b"s" * size for n in range(pages)}
+    unread = {f"open:{n}": b"b" for n in range(blocks)}
+    made = replace(
+        commit(listed, unread),
+        names={str(n): b"[1]" for n in range(names)},
+        unlinked=[f"gone:{n}" for n in range(unlinked)],
+        kept=None if kept is None else [f"hours:{n}" for n in range(kept)],
+        kept_unread=() if kept is None else ["queries:0"],
+    )
+    call = call_of(made, PREFIX)
+    assert len(call.keys) + len(call.arguments) < 4_000
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(commits, "MOST_ARGUMENTS", 10**6)
+        whole = call_of(made, PREFIX)
+    if len(call.arguments) == 2:
+        assert call.keys[:3] == whole.keys[:3] and call.arguments == whole.arguments[:2]
+        staged = call.staged[call.keys[3]]
+        assert staged == client.packed_texts(whole.keys) + client.packed_texts(whole.arguments)
+        assert call.keys[3] == f"{STAGE}{len(whole.staged)}", "a claim counts what was staged"
+        assert call.staged.items() >= whole.staged.items()
+    else:
+        assert call == whole
