@@ -58,7 +58,8 @@ and so is each folder. A face of all of them would load every library for `--hel
 
 WITH_EXTRAS: Final = frozenset(
     (
-        "daemon.logins.oidc",
+        "daemon.logins.aws",
+        "daemon.logins.sources",
         "daemon.registry.glue",
         "daemon.telemetry.otlp",
         "daemon.tools.trec.plot",
@@ -76,8 +77,8 @@ DOORS: Final = {
     # The only modules that may import a client library: patterns of their names.
     "aiokafka": ("daemon.kafka.*",),
     "redis": ("daemon.storage.redis.*",),
-    "aiohttp": ("daemon.http.*", "daemon.logins.oidc", "daemon.registry.client"),
-    "botocore": ("daemon.registry.glue",),
+    "aiohttp": ("daemon.http.*", "daemon.logins.issuers", "daemon.registry.client"),
+    "botocore": ("daemon.logins.aws", "daemon.registry.glue"),
     "opentelemetry": ("daemon.telemetry.otlp",),
     "prometheus_client": ("daemon.exporter.exposition", "daemon.telemetry.process"),
     "click": ("daemon.commands.*", "daemon.recompute.*", "daemon.tools.*"),

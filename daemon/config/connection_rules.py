@@ -1,12 +1,23 @@
 """Rules for the settings of the connections to Kafka, Redis and a schema registry."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, Final, TypeAlias
 from urllib.parse import SplitResult, parse_qsl, urlsplit
 
-from .sections.sections import GLUE, OAUTHBEARER, RegistrySection
+from .sections.sections import (
+    AZURE,
+    ELASTICACHE,
+    ELASTICACHE_SERVERLESS,
+    GCP,
+    GLUE,
+    MEMORYDB,
+    MSK,
+    OAUTHBEARER,
+    OIDC,
+    RegistrySection,
+)
 from .settings import SETTINGS, Config
 from .values.rules import ConfigFault, at_least_one, login_of
 
@@ -27,12 +38,26 @@ SECRET_FILES: Final = (
 TOKEN_FILES: Final = (
     ("registry", "bearer_token_file"),
     ("kafka", "token_client_secret_file"),
+    ("redis", "token_client_secret_file"),
 )
 """(section, key of a file that contains a token, which is read when it is needed)"""
 OF_WORKERS: Final = ("kafka", "registry")
 """The sections whose secrets an exporter does not use: it need not have them."""
 SASL_KEYS: Final = ("sasl_mechanism", "sasl_username", "sasl_password", "sasl_password_file")
-TOKEN_KEYS: Final = ("token_url", "token_client_id", "token_client_secret_file", "token_scope")
+_CLIENT: Final = ("token_url", "token_client_id", "token_client_secret_file")
+_OF_AWS: Final = ("token_region", "token_cache")
+TOKEN_KEYS: Final = (*_CLIENT, "token_scope", *_OF_AWS)
+TOKENS: Final[Mapping[str, tuple[Sequence[str], Sequence[str]]]] = {
+    OIDC: (_CLIENT, ("token_scope",)),
+    AZURE: ((), ("token_client_id", "token_scope")),
+    GCP: ((), ()),
+    MSK: (("token_region",), ()),
+    ELASTICACHE: (_OF_AWS, ()),
+    ELASTICACHE_SERVERLESS: (_OF_AWS, ()),
+    MEMORYDB: (_OF_AWS, ()),
+}
+"""What gives tokens → (the keys that it needs, those that may be given)."""
+_KAFKA_TOKENS: Final = ("token", *(name for name in TOKEN_KEYS if name != "token_cache"))
 SSL_KEYS: Final = (
     "ssl_cafile",
     "ssl_certfile",
@@ -66,25 +91,41 @@ def _sasl(config: Config) -> Iterator[ConfigFault]:
     kafka = config.kafka
     if not kafka.security_protocol.startswith("SASL_"):
         needs = 'security_protocol "SASL_SSL" or "SASL_PLAINTEXT"'
-        unused = (*SASL_KEYS, *TOKEN_KEYS)
+        unused = (*SASL_KEYS, *_KAFKA_TOKENS)
         yield from _unused("kafka", kafka, unused, kafka.security_protocol, needs)
         return
-    if kafka.sasl_mechanism == OAUTHBEARER:
+    if kafka.sasl_mechanism in (OAUTHBEARER, MSK):
         needs = "a mechanism with a password"
-        yield from _unused("kafka", kafka, SASL_KEYS[1:], OAUTHBEARER, needs)
-        needed = {name: getattr(kafka, name) for name in TOKEN_KEYS[:3]}
-    else:
-        mechanism = kafka.sasl_mechanism or "no sasl_mechanism"
-        yield from _unused("kafka", kafka, TOKEN_KEYS, mechanism, OAUTHBEARER)
-        needed = {
-            "sasl_mechanism": kafka.sasl_mechanism,
-            "sasl_username": kafka.sasl_username,
-            "sasl_password": kafka.sasl_password or kafka.sasl_password_file,
-        }
+        yield from _unused("kafka", kafka, SASL_KEYS[1:], kafka.sasl_mechanism, needs)
+        kind = kafka.token or OIDC
+        if kafka.sasl_mechanism == MSK:
+            kind = MSK
+            yield from _unused("kafka", kafka, ("token",), MSK, OAUTHBEARER)
+        also = ("token_scope",) if kind == AZURE else ()  # Event Hubs: its own name stands in it
+        yield from _tokens("kafka", kafka, kind, also)
+        return
+    mechanism = kafka.sasl_mechanism or "no sasl_mechanism"
+    yield from _unused("kafka", kafka, _KAFKA_TOKENS, mechanism, OAUTHBEARER)
+    needed = {
+        "sasl_mechanism": kafka.sasl_mechanism,
+        "sasl_username": kafka.sasl_username,
+        "sasl_password": kafka.sasl_password or kafka.sasl_password_file,
+    }
     for name, value in needed.items():
         if value is None:
-            asking = OAUTHBEARER if name in TOKEN_KEYS else kafka.security_protocol
-            yield ConfigFault(f"kafka.{name}", None, f"must be set for {asking}")
+            rule = f"must be set for {kafka.security_protocol}"
+            yield ConfigFault(f"kafka.{name}", None, rule)
+
+
+def _tokens(name: str, section: Any, kind: str, also: Sequence[str] = ()) -> Iterator[ConfigFault]:
+    """The keys that what gives tokens lacks, or does not use. `also`: more that it needs here."""
+    needed, allowed = TOKENS[kind]
+    for key in (*needed, *also):
+        if getattr(section, key) is None:
+            yield ConfigFault(f"{name}.{key}", None, f"must be set for {kind}")
+    for key in (k for k in TOKEN_KEYS if hasattr(section, k) and k not in (*needed, *allowed)):
+        users = " or ".join(k for k, keys in TOKENS.items() if key in (*keys[0], *keys[1]))
+        yield from _unused(name, section, (key,), kind, users)
 
 
 def _ssl(config: Config) -> Iterator[ConfigFault]:
@@ -118,6 +159,22 @@ def _redis_url(config: Config) -> Iterator[ConfigFault]:
                 getattr(redis, name),
                 "redis.url contains a password too: remove one of them",
             )
+
+
+def _redis_tokens(config: Config) -> Iterator[ConfigFault]:
+    redis = config.redis
+    if redis.token is None:
+        yield from _unused("redis", redis, TOKEN_KEYS, "a password", "redis.token")
+        return
+    yield from _tokens("redis", redis, redis.token)
+    login = redis.url.reveal().partition("://")[2].rpartition("@")[0]
+    user, _, in_url = login.partition(":")
+    if in_url or _has(redis, "password"):
+        rule = "a password is given too, as redis.password or in redis.url: remove one of them"
+        yield ConfigFault("redis.token", redis.token, rule)
+    if not user and redis.token not in (OIDC, GCP):
+        rule = f"must name the user for {redis.token}: rediss://USER@HOST:PORT"
+        yield ConfigFault("redis.url", None, rule)
 
 
 def _redis_logins(config: Config) -> Iterator[ConfigFault]:
@@ -251,7 +308,11 @@ def _given_keys(registry: RegistrySection) -> set[str]:
     return {name for name in names if getattr(registry, name) != getattr(default, name)}
 
 
-_SASL_KEYS = ("kafka.security_protocol", *(f"kafka.{name}" for name in (*SASL_KEYS, *TOKEN_KEYS)))
+_SASL_KEYS = (
+    "kafka.security_protocol",
+    *(f"kafka.{name}" for name in (*SASL_KEYS, *_KAFKA_TOKENS)),
+)
+_REDIS_TOKENS = ("redis.url", *(f"redis.{name}" for name in ("password", "token", *TOKEN_KEYS)))
 _REDIS_KEYS = ("redis.url", *(f"redis.{name}" for name in (*SSL_KEYS, *SENTINEL_KEYS)))
 _SSL_KEYS = ("kafka.security_protocol", *(f"kafka.{name}" for name in SSL_KEYS))
 _REGISTRY_KEYS = tuple(s.key for s in SETTINGS if s.section == "registry")
@@ -263,6 +324,7 @@ RULES: Final[tuple[tuple[tuple[str, ...], Rule], ...]] = (
     (_SSL_KEYS, _ssl),
     (_SECRET_KEYS, _secrets),
     (("redis.url", "redis.password", "redis.password_file"), _redis_url),
+    (_REDIS_TOKENS, _redis_tokens),
     (_REDIS_KEYS, _redis_logins),
     (("redis.url",), _redis_address),
     (("redis.url",), _redis_database),

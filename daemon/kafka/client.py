@@ -25,17 +25,17 @@ from aiokafka.errors import (
 )
 
 from ..config import (
+    MSK,
     OAUTHBEARER,
     SASL_MECHANISMS,
     SECURITY_PROTOCOLS,
     Config,
-    KafkaSection,
     ReadAgain,
     Secret,
 )
 from ..errors import RecordRefused, StartError, Unavailable
-from ..logins import Credential, Password, TlsFiles, TokenSource, tls_files
-from ..logins.oidc import ClientCredentials
+from ..logins import Credential, Password, TlsFiles, tls_files
+from ..logins.sources import kafka_tokens
 from ..storage import consumer_group
 from ..worker import Retention
 from . import logins
@@ -265,16 +265,17 @@ async def _latest_first(first_times: FirstTimes, lanes: int) -> dict[str, int]:
 def kafka_settings(config: Config) -> KafkaSettings:
     """Addresses, credentials, topics and the consumer group of this configuration."""
     kafka = config.kafka
+    by_token = kafka.sasl_mechanism in (OAUTHBEARER, MSK)
     return KafkaSettings(
         bootstrap_servers=",".join(kafka.bootstrap_servers),
         topics=kafka.topics,
         group_id=consumer_group(config),
         client_id=f"{kafka.client_id}-{socket.gethostname()}-{os.getpid()}",
         security_protocol=kafka.security_protocol,
-        sasl_mechanism=kafka.sasl_mechanism or "PLAIN",
+        sasl_mechanism=OAUTHBEARER if by_token else kafka.sasl_mechanism or "PLAIN",
         sasl_username=kafka.sasl_username,
         sasl_password=kafka.sasl_password,
-        tokens=_tokens(kafka) if kafka.sasl_mechanism == OAUTHBEARER else None,
+        tokens=kafka_tokens(kafka) if by_token else None,
         ssl_cafile=kafka.ssl_cafile,
         ssl_certfile=kafka.ssl_certfile,
         ssl_keyfile=kafka.ssl_keyfile,
@@ -282,15 +283,6 @@ def kafka_settings(config: Config) -> KafkaSettings:
         ssl_check_hostname=kafka.ssl_check_hostname,
         isolation_level=kafka.isolation_level,
         session_timeout_s=kafka.session_timeout_s,
-    )
-
-
-def _tokens(kafka: KafkaSection) -> TokenSource:
-    url, client = kafka.token_url, kafka.token_client_id
-    secret_file = kafka.token_client_secret_file
-    assert url is not None and client is not None and secret_file is not None
-    return TokenSource(
-        ClientCredentials("kafka", url, client, secret_file, kafka.token_scope).fetch
     )
 
 

@@ -22,7 +22,6 @@ from aiokafka.errors import (
 )
 from aiokafka.protocol.metadata import MetadataRequest
 
-from ..config import OAUTHBEARER
 from ..errors import Unavailable
 from ..telemetry import KafkaFault, Mismatch, tls_mismatch
 from .client import KafkaSettings, client_arguments
@@ -103,9 +102,8 @@ async def _said_by(settings: KafkaSettings, host: str, port: int) -> Obstacle | 
 
 def _of_broker(settings: KafkaSettings, broker: str, error: Exception) -> Obstacle:
     if isinstance(error, SaslAuthenticationFailed | AuthenticationFailedError):
-        if settings.sasl_mechanism == OAUTHBEARER:
-            names = "kafka.token_url, kafka.token_client_id, kafka.token_scope"
-            return Obstacle("login", f"{broker} refuses the token ({names}): {error}")
+        if (tokens := settings.tokens) is not None:
+            return Obstacle("login", f"{broker} refuses the token ({tokens.settings}): {error}")
         who = f"user {settings.sasl_username} (kafka.sasl_username, kafka.sasl_password)"
         return Obstacle("login", f"{broker} refuses the login of {who}: {error}")
     if isinstance(error, NoSecret):

@@ -6,4 +6,12 @@ from .credentials import Credential, Password, TlsFiles, content_of, tls_files
 from .token_source import TokenSource
 from .tokens import Token
 
-__all__ = ("content_of", "Credential", "Password", "tls_files", "TlsFiles", "Token", "TokenSource")
+__all__ = (
+    "content_of",
+    "Credential",
+    "Password",
+    "tls_files",
+    "TlsFiles",
+    "Token",
+    "TokenSource",
+)

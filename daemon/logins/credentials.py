@@ -15,8 +15,14 @@ from ..files import BRIEF_S, content, in_time
 class Credential(Protocol):
     """What is shown to a server beside the name of the user."""
 
+    settings: str
+    """What to look at where it is refused."""
+
     async def secret(self) -> str:
         """Return it. Raises Unavailable where it cannot be had now."""
+
+    def is_outdated(self, used: str) -> bool:
+        """Return whether there is another one than this, to log in with before a server asks."""
 
     def refused(self, used: str) -> bool:
         """Note that a server refused this; returns whether there is another one to try now."""
@@ -25,12 +31,17 @@ class Credential(Protocol):
 class Password:
     """A secret of the configuration, or of a file."""
 
-    def __init__(self, secret: Secret) -> None:
+    def __init__(self, secret: Secret, settings: str = "") -> None:
+        self.settings = settings
         self._secret = secret
 
     async def secret(self) -> str:
         """Return the password."""
         return self._secret.reveal()
+
+    def is_outdated(self, used: str) -> bool:
+        """False: a password has no end."""
+        return False
 
     def refused(self, used: str) -> bool:
         """Note that a server refused this; returns whether the file has another one now."""

@@ -25,9 +25,11 @@ class TokenSource:
     def __init__(
         self,
         fetch: Callable[[], Awaitable[Token]],
+        settings: str = "",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`fetch` raises Unavailable."""
+        """`fetch` raises Unavailable; `settings` are what to look at where a token is refused."""
+        self.settings = settings
         self._fetch = fetch
         self._clock = clock
         self._cache = TokenCache()
@@ -42,14 +44,25 @@ class TokenSource:
         if not self._cache.is_due(now_s) or (usable and now_s < self._next_try_s):
             assert usable is not None
             return usable
-        if self._renewing is None or self._renewing.done():
-            self._renewing = asyncio.create_task(self._renew())
-        renewing = self._renewing
+        renewing = self._begin()
         await asyncio.wait({renewing}, timeout=PATIENCE_S if usable else None)
         usable = self._cache.usable(self._clock())
         if usable is None:
             raise renewing.result() or Unavailable("a token has ended before it was used")
         return usable
+
+    def is_outdated(self, used: str) -> bool:
+        """Return whether there is another token than this by now, and begin to ask for one where
+        it is time to."""
+        now_s = self._clock()
+        if self._cache.is_due(now_s) and now_s >= self._next_try_s:
+            self._begin()
+        return self._cache.usable(now_s) not in (None, used)
+
+    def _begin(self) -> "asyncio.Task[Unavailable | None]":
+        if self._renewing is None or self._renewing.done():
+            self._renewing = asyncio.create_task(self._renew())
+        return self._renewing
 
     def refused(self, used: str) -> bool:
         """Note that a server refused a token; returns whether another one is worth a try."""

@@ -10,9 +10,20 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote
 
 from ..backoff import pause_s
-from ..config import GLUE, Config, RegistrySection, Secret, book_of, decoder_of, login_of, urls_of
+from ..config import (
+    GLUE,
+    Config,
+    RegistrySection,
+    Secret,
+    book_of,
+    decoder_of,
+    login_of,
+    split_address,
+    urls_of,
+)
 from ..errors import RegistryUnavailable, SchemaNotThere, StartError, Unavailable
 from ..events import Decoded, Decoder, LogRecord
 from ..extras import lacking
@@ -31,7 +42,7 @@ from ..judgements import (
     unread,
 )
 from ..lane import Lane
-from ..logins import Password
+from ..logins import Credential, Password
 from ..mapping import TopicDecoder
 from ..queries import HASHED, hashed_keys
 from ..schemas import SchemaBook
@@ -51,8 +62,16 @@ def client_of(config: Config) -> Client:
         "ssl_keyfile": redis.ssl_keyfile,
         "ssl_check_hostname": redis.ssl_check_hostname,
     }
+    credential: Credential | None = None
+    if redis.token is not None:
+        user = unquote(split_address(redis.url.reveal())[1].rpartition("@")[0].partition(":")[0])
+        from ..logins.sources import redis_tokens
+
+        credential = redis_tokens(redis, user)
+    elif redis.password is not None:
+        credential = Password(redis.password)
     access = Access(
-        None if redis.password is None else Password(redis.password),
+        credential,
         redis.sentinel_username,
         redis.sentinel_password,
         {name: value for name, value in given.items() if value is not None},

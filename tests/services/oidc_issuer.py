@@ -6,7 +6,7 @@ import json
 import re
 import subprocess
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,8 @@ class Issuer:
         self.statuses: list[int] = []
         self.asked = 0
         self.url = ""
+        self.issued: Callable[[str], None] = lambda token: None
+        """Called with each token."""
         self.jwks = directory / "jwks.json"
         self._key = directory / "issuer.key"
         openssl("genrsa", "-out", str(self._key), "2048")
@@ -70,6 +72,7 @@ class Issuer:
         if form["grant_type"] != "client_credentials" or form.get("scope") != "events":
             return web.json_response({"error": "invalid_scope"}, status=400)
         body: dict[str, Any] = {"access_token": self.token(), "token_type": "Bearer"}
+        self.issued(body["access_token"])
         return web.json_response({**body, "expires_in": self.lifetime_s})
 
 

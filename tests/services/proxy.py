@@ -30,8 +30,12 @@ class Proxy:
         """How long every answer is held back."""
         self.requests: list[bytes] = []
         """What was forwarded, as it was on the wire."""
+        self.accepted = 0
+        """How many connections there were."""
         self.chance: Callable[[], Fault | None] = lambda: None
         """Asked before every request that no planned fault hits."""
+        self.life_s: Callable[[bytes], float | None] = lambda request: None
+        """How long its connection lives after this request, as after a login; None: as before."""
         self._planned: list[tuple[bytes, Fault]] = []
         self._late: list[tuple[int, bytes]] = []
         self._tasks: set[asyncio.Task[None]] = set()
@@ -90,6 +94,7 @@ class Proxy:
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)
+        self.accepted += 1
         try:
             with suppress(asyncio.CancelledError):  # the end of the test, which is no error
                 await _Link(self, node, reader, writer).run()
@@ -136,6 +141,7 @@ class _Link:
         self._reader = reader
         self._writer = writer
         self._fault: Fault | None = None
+        self._end: asyncio.TimerHandle | None = None
 
     async def run(self) -> None:
         with suppress(OSError, asyncio.IncompleteReadError):
@@ -148,6 +154,8 @@ class _Link:
             try:
                 await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
             finally:
+                if self._end is not None:
+                    self._end.cancel()
                 server[1].close()  # first: this task may be cancelled at the next line that waits
                 for pump in pumps:
                     pump.cancel()
@@ -160,6 +168,10 @@ class _Link:
             self._fault = self._fault or self._proxy.fate(self._node, request)
             if self._fault in ("cut before", "late"):
                 return
+            if (life_s := self._proxy.life_s(request)) is not None:
+                if self._end is not None:
+                    self._end.cancel()
+                self._end = asyncio.get_running_loop().call_later(life_s, self._writer.close)
             to_server.write(request)
             await to_server.drain()
 

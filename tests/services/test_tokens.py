@@ -1,5 +1,6 @@
-"""OAUTHBEARER on a real broker that validates what a real issuer signs: tokens that end cost no
-record and no rebalance, and what is refused is said with the setting."""
+"""Tokens on a real broker that validates what a real issuer signs, and as passwords on a real
+Redis: tokens that end cost no record and no rebalance, and what is refused is said with the
+setting."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -8,12 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from relevanced.daemon.config import load
+from relevanced.daemon.config import load, read_file
+from relevanced.daemon.errors import Unavailable
 from relevanced.daemon.kafka import KafkaSettings, KafkaSource, kafka_settings
+from relevanced.daemon.recompute.clients import connected
+from relevanced.daemon.storage import answered
 from tests.services.daemons import Daemon, until
-from tests.services.fixtures import OwnKafka
-from tests.services.kafka_server import KafkaServer
+from tests.services.fixtures import MakeTopic, OwnKafka, OwnRedis
+from tests.services.kafka_server import Broker, KafkaServer
 from tests.services.oidc_issuer import ISSUER, SECRET, Issuer, issuing
+from tests.services.proxy import Proxy
 from tests.services.redis_server import RedisServer
 from tests.services.test_day_two import impression, send, small
 
@@ -38,7 +43,7 @@ def broker(own_kafka: OwnKafka, issuer: Issuer, monkeypatch: pytest.MonkeyPatch)
         listeners={"LOGIN": "SASL_PLAINTEXT"},
         properties={
             "sasl.enabled.mechanisms": "OAUTHBEARER",
-            "connections.max.reauth.ms": "60000",
+            "connections.max.reauth.ms": "10000",
             f"{prefix}.sasl.jaas.config": f"{OAUTH}.OAuthBearerLoginModule required;",
             f"{prefix}.sasl.server.callback.handler.class": (
                 f"{OAUTH}.OAuthBearerValidatorCallbackHandler"
@@ -136,3 +141,98 @@ async def test_what_is_refused_is_said_with_the_setting(
     assert "refuses the token" in await obstacle(settings())
     issuer.lifetime_s = 0
     assert f"{issuer.url}: gives tokens that have ended" in await obstacle(settings())
+
+
+class TokenRedis:
+    """A server whose user has the tokens that live for passwords, behind a proxy that ends each
+    connection when the token ends with which it logged in last, as clouds do."""
+
+    def __init__(self, server: RedisServer, issuer: Issuer) -> None:
+        self._server, self._issuer = server, issuer
+        self._ends_s: dict[bytes, float] = {}
+        server.run_command("ACL SETUSER daemon on ~* &* +@all")
+        issuer.issued = self.issue
+
+    def issue(self, token: str) -> None:
+        loop, lives_s = asyncio.get_running_loop(), self._issuer.lifetime_s
+        self._ends_s[token.encode()] = loop.time() + lives_s
+        self._server.run_command(f"ACL SETUSER daemon >{token}")
+        loop.call_later(lives_s, self._server.run_command, f"ACL SETUSER daemon <{token}")
+
+    def life_s(self, request: bytes) -> float | None:
+        if b"\r\nAUTH\r\n" not in request:
+            return None
+        now_s = asyncio.get_running_loop().time()
+        ends_s = [end for token, end in self._ends_s.items() if token in request]
+        return max(ends_s[0] - now_s, 0.0) if ends_s else None
+
+
+def redis_login(issuer: Issuer, directory: Path) -> str:
+    """What stands in [redis]."""
+    return "\n".join(("", 'token = "oidc"', *login(issuer, directory).splitlines()[3:]))
+
+
+async def test_tokens_of_redis_are_renewed_before_they_end(
+    kafka: Broker, make_topic: MakeTopic, own_redis: OwnRedis, issuer: Issuer, tmp_path: Path
+) -> None:
+    """Every other request to the issuer fails, over several lives of a token."""
+    topic, server = await make_topic(partitions=2), own_redis()
+    users = TokenRedis(server, issuer)
+    directory = tmp_path / "daemons"
+    directory.mkdir()
+    async with Proxy(server.port) as proxy:
+        proxy.life_s = users.life_s
+        url = proxy.url.replace("redis://", "redis://daemon@")
+        more = redis_login(issuer, tmp_path)
+        daemon = Daemon(directory, small(kafka.bootstrap, topic, url, redis_more=more))
+        try:
+            await until(lambda: daemon.series("relevanced_owned_lanes") == 2, daemon)
+            began, sent = issuer.asked, 0
+            issuer.statuses = [200, 503] * 100
+            async with asyncio.timeout(120):
+                while issuer.asked < began + 8:
+                    values = {f"q{n}": impression(n) for n in range(sent, sent + EACH)}
+                    sent += EACH
+                    await send(kafka.bootstrap, topic, values)
+                    await asyncio.sleep(LIFETIME_S / 4)
+            await until(lambda: daemon.series(ACCEPTED) == sent, daemon)
+            logins = proxy.sent("\r\nAUTH\r\n")
+            assert logins > proxy.accepted + 3, "connections in use log in again, and go on"
+            log = daemon.log()
+            assert log.count("lanes assigned") == 1, log
+            for line in log.splitlines():
+                if "[warning" in line or "[error" in line:
+                    assert "the token cannot be renewed yet" in line, log
+            for secret in (SECRET, *(token.decode() for token in users._ends_s)):
+                assert secret not in log
+        finally:
+            daemon.close()
+
+
+@pytest.mark.parametrize("kind", ["redis", "redis+cluster"])
+async def test_what_redis_refuses_is_said_with_the_setting(
+    own_redis: OwnRedis, issuer: Issuer, tmp_path: Path, kind: str
+) -> None:
+    server, tokens = own_redis(), list[str]()
+    server.run_command("ACL SETUSER daemon on >another ~* +@all")
+    issuer.issued = tokens.append
+    toml = redis_login(issuer, tmp_path)
+    url = f"{kind}://daemon@127.0.0.1:{server.port}"
+
+    async def said(old: str = "", new: str = "") -> str:
+        config = load(f'[redis]\nurl = "{url}"{toml.replace(old, new)}', {}, "test", read_file)
+        async with connected(config) as client:
+            with pytest.raises(Unavailable) as raised:
+                await answered(client, client.get("key"))
+            assert raised.value.trouble == "login", raised.value
+            return str(raised.value)
+
+    refused = await said()
+    assert "see redis.token and the settings beside it, and the user in redis.url" in refused
+    assert len(tokens) == 1 and tokens[0] not in refused
+    assert "redis.token_url=http://127.0.0.1:1/x: does not answer" in await said(
+        issuer.url, "http://127.0.0.1:1/x"
+    )
+    assert "see redis's token_client_id and token_client_secret" in await said(
+        'id = "daemon"', 'id = "stranger"'
+    )

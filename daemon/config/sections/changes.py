@@ -81,8 +81,8 @@ class ChangesSection(ChangeSettings):
     design_effect: float = setting(
         ChangeSettings.design_effect,
         _DESIGN_EFFECT,
-        "Least variance of a mean over impressions to judge with, as a multiple of that of"
-        " independent impressions. The exporter measures it, and a larger measurement counts.",
+        "Least design effect to judge with: variance of a mean over impressions, as a multiple "
+        "of that of independent ones. A larger measured one counts.",
     )
     smallest_drop_ratio: float = setting(
         ChangeSettings.smallest_drop_ratio,
@@ -105,8 +105,8 @@ class ChangesSection(ChangeSettings):
     drift_ratio: float = setting(
         ChangeSettings.drift_ratio,
         _RATIO,
-        "Least standard deviation of a score's drift from week to week, beyond its sampling error, "
-        "to judge with, as a share of the score.",
+        "Least standard deviation of a score's drift from week to week beyond its sampling "
+        "error, as a share of the score.",
     )
     weekday_drift_ratio: float = setting(
         ChangeSettings.weekday_drift_ratio,
@@ -141,8 +141,8 @@ class ChangesSection(ChangeSettings):
     bad_feedback_rise: float = setting(
         ChangeSettings.bad_feedback_rise,
         _SHARE,
-        "Feedback that is unjoined, off the list, or of another rank than stated raises an alert "
-        "where its share exceeds twice that of the day before by this.",
+        "Feedback that is unjoined, off the list, or of another rank raises an alert where its "
+        "share exceeds twice that of the day before by this.",
     )
     late_seconds: int = setting(
         ChangeSettings.late_seconds,
@@ -170,8 +170,8 @@ class ChangesSection(ChangeSettings):
     guardrail_log_evalue: float = setting(
         ChangeSettings.guardrail_log_evalue,
         _POSITIVE,
-        "Evidence (natural logarithm of an e-value) that raises an alert on a guardrail: with "
-        "ln 100, at most 1 in 100 guardrails ever raises a false one.",
+        "ln e-value that raises an alert on a guardrail: with ln 100, at most 1 in 100 "
+        "guardrails ever raises a false one.",
     )
     sample_ratio_log_evalue: float = setting(
         ChangeSettings.sample_ratio_log_evalue,

@@ -83,8 +83,7 @@ class DeclaredExperiment:
     planned_impressions: int = setting(
         PLANNED_IMPRESSIONS,
         integer(1, MOST_PLANNED),
-        "Impressions of all variants together when the decision is due; confidence intervals are "
-        "narrowest there.",
+        "Impressions of all variants when the decision is due: there intervals are narrowest.",
     )
     weights: dict[str, float] = setting(
         {},
@@ -108,8 +107,8 @@ class DeclaredExperiment:
     primary: str | None = setting(
         None,
         optional(text()),
-        "The metric that decides. Default: the first RR, else the first Success, else the first "
-        "metric that is defined for every list.",
+        "The metric that decides. Default: the first RR, else Success, else metric that is "
+        "defined for every list.",
     )
     guardrails: tuple[str, ...] = setting(
         [], several(text(), "list of metrics"), "Metrics that must not get worse."
@@ -128,8 +127,8 @@ class DeclaredExperiment:
     stratify_by: str | None = setting(
         None,
         optional(text()),
-        "One of segments.groupings, such as country. Its segments are compared too, and the "
-        "difference is computed as if all variants had the same mix of them.",
+        "One of segments.groupings: its segments are compared too, and the difference as if "
+        "all variants had the same mix of them.",
     )
 
 

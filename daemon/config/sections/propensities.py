@@ -49,8 +49,8 @@ class DeclaredPropensities:
     default: str | None = setting(
         None,
         optional(text()),
-        "The table for impressions without a surface, or with one that has no table. Default: the "
-        "only table; if there are several, none, and such impressions are undefined.",
+        "The table for impressions without a surface, or with one that has none. Default: the "
+        "only table; of several none: they are undefined.",
     )
     clip: float = setting(CLIP, _CLIP, "Upper limit of the weight of a reaction.")
     tables: tuple[tuple[str, DeclaredTable], ...] = ()

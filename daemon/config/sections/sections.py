@@ -30,7 +30,16 @@ from ..values.secrets import Secret
 
 SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 OAUTHBEARER: Final = "OAUTHBEARER"
-SASL_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", OAUTHBEARER)
+MSK: Final = "AWS_MSK_IAM_OAUTHBEARER"
+SASL_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", OAUTHBEARER, MSK)
+OIDC: Final = "oidc"
+AZURE: Final = "azure"
+GCP: Final = "gcp"
+ELASTICACHE: Final = "elasticache"
+ELASTICACHE_SERVERLESS: Final = "elasticache_serverless"
+MEMORYDB: Final = "memorydb"
+TOKENS_OF_REDIS: Final = (OIDC, AZURE, GCP, ELASTICACHE, ELASTICACHE_SERVERLESS, MEMORYDB)
+"""What gives tokens."""
 CONFLUENT: Final = "confluent"
 GLUE: Final = "glue"
 """Kinds of schema registries."""
@@ -42,9 +51,16 @@ _LISTEN = text(
     r"(\[[0-9A-Fa-f:.]+\]|[^\s:,/\[\]]*):\d{1,5}",
     'must be host:port or :port, such as "0.0.0.0:9465"',
 )
+_TOKEN_URL = optional(text(r"https?://[^\s@]+", "must be http(s)://host:port/path without a login"))
+_TOKEN_URL_TEXT: Final = "Where oidc asks for tokens, by client credentials."
+_TOKEN_CLIENT: Final = "Client id; for azure that of the identity."
+_TOKEN_SECRET: Final = "File with its secret."
+_TOKEN_SCOPE: Final = "Scope of the tokens."
+_TOKEN_REGION: Final = "Region of AWS."
 _CAFILE: Final = "Trusted certificates (PEM). Default: those of the system."
 _CERTFILE: Final = "Certificate of this client (PEM)."
 _KEYFILE: Final = "Private key of this client (PEM)."
+_CHECK_HOSTNAME: Final = "Whether the certificate of a server must name its host."
 _KEY_PASSWORD: Final = "Password of the private key."
 _KEY_PASSWORD_FILE: Final = "File with the password of the private key."
 _NAME = text(r"[A-Za-z0-9_.-]+", "must be letters, digits, . _ -")
@@ -86,22 +102,22 @@ class KafkaSection:
     sasl_username: str | None = setting(None, optional(text()), "User name for SASL.")
     sasl_password: Secret | None = setting(None, optional(secret()), "Password for SASL.")
     sasl_password_file: str | None = setting(None, _PATH, "File with the password for SASL.")
-    token_url: str | None = setting(
+    token: str | None = setting(
         None,
-        optional(text(r"https?://[^\s@]+", "must be http(s)://host:port/path without a login")),
-        "Where OAUTHBEARER gets tokens by client credentials.",
+        optional(choice(OIDC, AZURE, GCP, hides=True)),
+        "What gives OAUTHBEARER tokens. Default: oidc.",
     )
-    token_client_id: str | None = setting(None, optional(text()), "Client id for it.")
-    token_client_secret_file: str | None = setting(None, _PATH, "File with its secret.")
-    token_scope: str | None = setting(None, optional(text()), "Scope of the tokens.")
+    token_url: str | None = setting(None, _TOKEN_URL, _TOKEN_URL_TEXT)
+    token_client_id: str | None = setting(None, optional(text()), _TOKEN_CLIENT)
+    token_client_secret_file: str | None = setting(None, _PATH, _TOKEN_SECRET)
+    token_scope: str | None = setting(None, optional(text()), _TOKEN_SCOPE)
+    token_region: str | None = setting(None, optional(_NAME), _TOKEN_REGION)
     ssl_cafile: str | None = setting(None, _PATH, _CAFILE)
     ssl_certfile: str | None = setting(None, _PATH, _CERTFILE)
     ssl_keyfile: str | None = setting(None, _PATH, _KEYFILE)
     ssl_key_password: Secret | None = setting(None, optional(secret()), _KEY_PASSWORD)
     ssl_key_password_file: str | None = setting(None, _PATH, _KEY_PASSWORD_FILE)
-    ssl_check_hostname: bool = setting(
-        True, flag(), "Whether the certificate of a broker must name its host."
-    )
+    ssl_check_hostname: bool = setting(True, flag(), _CHECK_HOSTNAME)
     session_timeout_s: int = setting(
         "45s",
         duration(1000, 6_000, 1_800_000),
@@ -114,7 +130,7 @@ class KafkaSection:
     isolation_level: str = setting(
         "read_committed",
         choice("read_committed", "read_uncommitted"),
-        "read_committed leaves out records of aborted transactions, read_uncommitted does not.",
+        "read_committed leaves out records of aborted transactions.",
         shapes=JOIN,
     )
 
@@ -137,6 +153,17 @@ class RedisSection:
         None, optional(secret()), "Password, if the URL contains none."
     )
     password_file: str | None = setting(None, _PATH, "File with the password.")
+    token: str | None = setting(
+        None,
+        optional(choice(*TOKENS_OF_REDIS, hides=True)),
+        "What gives tokens in place of a password.",
+    )
+    token_url: str | None = setting(None, _TOKEN_URL, _TOKEN_URL_TEXT)
+    token_client_id: str | None = setting(None, optional(text()), _TOKEN_CLIENT)
+    token_client_secret_file: str | None = setting(None, _PATH, _TOKEN_SECRET)
+    token_scope: str | None = setting(None, optional(text()), _TOKEN_SCOPE)
+    token_region: str | None = setting(None, optional(_NAME), _TOKEN_REGION)
+    token_cache: str | None = setting(None, optional(_NAME), "Name of the cache in AWS.")
     sentinel_username: str | None = setting(None, optional(text()), "User name for the Sentinels.")
     sentinel_password: Secret | None = setting(
         None, optional(secret()), "Password for the Sentinels."
@@ -149,9 +176,7 @@ class RedisSection:
     ssl_keyfile: str | None = setting(None, _PATH, _KEYFILE)
     ssl_key_password: Secret | None = setting(None, optional(secret()), _KEY_PASSWORD)
     ssl_key_password_file: str | None = setting(None, _PATH, _KEY_PASSWORD_FILE)
-    ssl_check_hostname: bool = setting(
-        True, flag(), "Whether the certificate of a server must name its host."
-    )
+    ssl_check_hostname: bool = setting(True, flag(), _CHECK_HOSTNAME)
     namespace: str = setting(
         "relevanced",
         _NAME,
@@ -206,8 +231,8 @@ class RegistrySection:
                 "must be http(s)://host:port/path, or several of them separated by commas",
             )
         ),
-        "Address of the registry, or several with commas, tried in turn; of Apicurio Registry with"
-        " its path, such as http://host:8080/apis/ccompat/v7.",
+        "Address, or several with commas, tried in turn; of Apicurio Registry with its path: "
+        "http://host:8080/apis/ccompat/v7.",
     )
     kind: str = setting(
         CONFLUENT,
@@ -229,9 +254,7 @@ class RegistrySection:
     ssl_keyfile: str | None = setting(None, _PATH, _KEYFILE)
     ssl_key_password: Secret | None = setting(None, optional(secret()), _KEY_PASSWORD)
     ssl_key_password_file: str | None = setting(None, _PATH, _KEY_PASSWORD_FILE)
-    ssl_check_hostname: bool = setting(
-        True, flag(), "Whether the certificate of the registry must name its host."
-    )
+    ssl_check_hostname: bool = setting(True, flag(), _CHECK_HOSTNAME)
 
     @property
     def is_given(self) -> bool:

@@ -241,8 +241,8 @@ class SourceKeys:
     codec: str = setting(
         JSON,
         named(CODECS),
-        "How the body of a record is written: json, also with JSON Schema; avro or protobuf, with"
-        " the extra of that name.",
+        "How records are written: json, also with JSON Schema; avro or protobuf, with the extra of"
+        " that name.",
     )
     framing: str = setting(
         ANY_FRAMING,
@@ -285,8 +285,8 @@ class SourceKeys:
     time_zone: Zone = setting(
         "UTC",
         time_zone(),
-        "The time zone of a format without %z. Of a time that a change of clocks repeats, that"
-        " nearer to the time of the Kafka record is meant.",
+        "The time zone of a format without %z. Of a time that a change of clocks repeats, the one"
+        " nearer to Kafka's is meant.",
     )
 
 

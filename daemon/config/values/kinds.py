@@ -259,7 +259,7 @@ def secret(
             raise InvalidValue((mask(value) if isinstance(value, str) else MASK, rule))
         return Secret(value, mask(value))
 
-    return Kind("text (secret)", read, lambda value: quoted(repr(value)))
+    return Kind("secret", read, lambda value: quoted(repr(value)))
 
 
 def optional(kind: Kind[T]) -> Kind[T | None]:

@@ -34,7 +34,15 @@ from ...errors import Trouble, Unavailable
 from ...files import BRIEF_S, check, in_time
 from ...logins import Credential, Password
 from ...telemetry import Mismatch, causes, tls_mismatch
-from .logins import UNAUTHENTICATED, Login, is_refused_login, let_renew, logins_of, renewing
+from .logins import (
+    UNAUTHENTICATED,
+    Login,
+    NoLogin,
+    is_refused_login,
+    let_renew,
+    logins_of,
+    renewing,
+)
 
 Client: TypeAlias = "Redis | RedisCluster"
 T = TypeVar("T")
@@ -238,19 +246,18 @@ def _unavailable(error: Exception, client: Client) -> Unavailable:
     is_tls = _speaks_tls(client)
     text = f"{type(error).__name__}: {_without_secrets(error, client)}"
     if isinstance(error, MasterNotFoundError):
-        text, trouble, words = _of_sentinels(text, logins_of(client)[0].failure, is_tls=is_tls)
+        text, trouble, words = _of_sentinels(text, logins_of(client), is_tls=is_tls)
     else:
-        trouble, words = _trouble(error, is_tls=is_tls)
+        trouble, words = _trouble(error, logins_of(client)[-1].settings, is_tls=is_tls)
     found = Unavailable(f"Redis: {text} ({words})" if words else f"Redis: {text}")
     found.trouble = trouble
     return found
 
 
-def _of_sentinels(
-    text: str, failure: Exception | None, *, is_tls: bool
-) -> tuple[str, Trouble, str]:
+def _of_sentinels(text: str, logins: Sequence[Login], *, is_tls: bool) -> tuple[str, Trouble, str]:
     """(text, what is wrong, in words) where none of them names a master. The client keeps of their
     errors what their connections are made with."""
+    failure = logins[0].failure
     text, _, errors = text.partition(" : ")
     if failure is not None:
         text = f"no Sentinel answers: {type(failure).__name__}: {failure}"
@@ -258,7 +265,7 @@ def _of_sentinels(
         settings = "redis.sentinel_username and redis.sentinel_password"
         return text, "login", f"the Sentinels refuse the login: see {settings}"
     if failure is not None:
-        return text, *_trouble(failure, is_tls=is_tls)
+        return text, *_trouble(failure, logins[-1].settings, is_tls=is_tls)
     asked = "the hosts in redis.url" if errors else "what follows / in redis.url"
     return text, "connection", f"no Sentinel knows a master of that name: see {asked}"
 
@@ -287,13 +294,16 @@ _SAID_BY_KIND: Final[Mapping[type[Exception], tuple[Trouble, str]]] = {
 }
 
 
-def _trouble(error: Exception, *, is_tls: bool) -> tuple[Trouble, str]:
-    """(what is wrong, in words that name the setting); "" where the error says it itself."""
+def _trouble(error: Exception, login: str, *, is_tls: bool) -> tuple[Trouble, str]:
+    """(what is wrong, in words that name the setting); "" where the error says it itself. `login`:
+    the settings of the login."""
     if (mismatch := tls_mismatch(error)) is not None:
         return "tls", f"{mismatch[1]}: see {_TLS_SETTINGS[mismatch[0]]}"
     text = str(error)
-    if is_refused_login(error):
-        return "login", "Redis refuses the login: see redis.password, and the user in redis.url"
+    if any(map(is_refused_login, causes(error))):  # a cluster's client raises another error from it
+        return "login", f"Redis refuses the login: see {login}"
+    if any(isinstance(cause, NoLogin) for cause in causes(error)):
+        return "login", ""
     if isinstance(error, NoPermissionError) and "sentinel" in text:
         return "permission", "redis.sentinel_username may not do this: see the Sentinels' ACL"
     for kind, (trouble, words) in _SAID_BY_KIND.items():

@@ -33,6 +33,9 @@ from relevanced.daemon.storage import namespace, namespace_hash
 
 PASSWORD: Final = "hunter2"
 SASL: Final = 'security_protocol = "SASL_SSL"\nsasl_mechanism = "PLAIN"\nsasl_username = "u"\n'
+SASL_KEYS: Final = 'sasl_mechanism = "PLAIN"\nsasl_username = "u"\nsasl_password = "p"\n'
+OAUTH: Final = 'sasl_mechanism = "OAUTHBEARER"\n'
+MSK: Final = "AWS_MSK_IAM_OAUTHBEARER"
 OTHER_VALUES: Final = {
     "windows": ["5m", "2h"],
     "kafka.bootstrap_servers": ["elsewhere:9092"],
@@ -114,7 +117,7 @@ CREDENTIALS: Final = {
     "kafka.sasl_username",
     "kafka.sasl_password",
     "kafka.sasl_password_file",
-    *(f"kafka.token_{name}" for name in ("url", "client_id", "client_secret_file", "scope")),
+    *(one.key for one in SETTINGS if one.name.startswith("token")),
     "kafka.ssl_cafile",
     "kafka.ssl_certfile",
     "kafka.ssl_keyfile",
@@ -371,6 +374,28 @@ def test_all_faults_are_reported_at_once() -> None:
         ('[kafka]\nsecurity_protocol = "SASL_SSL"', "kafka.sasl_mechanism: must be set"),
         (f'[kafka]\n{SASL}sasl_password = ""', "kafka.sasl_password=***: must be a non-empty"),
         ('[kafka]\nsecurity_protocol = "ssl"\nssl_keyfile = "k"', "needs ssl_certfile"),
+        *(
+            (f'[kafka]\nsecurity_protocol = "SASL_SSL"\n{text}', f"kafka.{fault}")
+            for text, fault in (
+                ('sasl_mechanism = "OAUTHBEARER"', "token_url: must be set for oidc"),
+                (f"{OAUTH}token_region = 'r'", "token_region=r: has no effect with oidc: needs "),
+                (f'{OAUTH}token = "azure"', "token_scope: must be set for azure"),
+                (f'{OAUTH}token = "gcp"\ntoken_url = "https://i"', "token_url=https://i: has no"),
+                (f'{OAUTH}token = "{PASSWORD}"', "token: must be one of oidc, azure, gcp"),
+                (f'sasl_mechanism = "{MSK}"', f"token_region: must be set for {MSK}"),
+                (f'sasl_mechanism = "{MSK}"\ntoken = "gcp"', "token=gcp: has no effect with AWS"),
+                (
+                    f'sasl_mechanism = "{MSK}"\nsasl_username = "u"',
+                    "sasl_username=u: has no effect with",
+                ),
+                (f'{SASL_KEYS}token = "gcp"', "token=gcp: has no effect with PLAIN: needs OAUTH"),
+            )
+        ),
+        ('[redis]\ntoken_cache = "c"', "token_cache=c: has no effect with a password: needs re"),
+        ('[redis]\ntoken = "gcp"\npassword = "p"', "redis.token=gcp: a password is given too"),
+        ('[redis]\nurl = "redis://:p@h"\ntoken = "gcp"', "redis.token=gcp: a password is given"),
+        ('[redis]\ntoken = "memorydb"', "redis.token_cache: must be set for memorydb"),
+        ('[redis]\ntoken = "azure"', "redis.url: must name the user for azure: rediss://USER@"),
         ('[redis]\nurl = "http://h"', "redis.url=http://h: must start with redis://"),
         (
             '[redis]\nurl = "redis://h/prod"',
@@ -452,6 +477,7 @@ def test_secrets_show_nowhere() -> None:
 @pytest.mark.parametrize(
     "text",
     [
+        f'[redis]\ntoken = "{PASSWORD}"',
         f'[kafka]\nsasl_passwrd = "{PASSWORD}"',
         f'[kafka]\nsasl_password = "{PASSWORD}"',
         f'[kafka]\nsasl_password = ["{PASSWORD}"]',

@@ -13,7 +13,7 @@ class Issuer:
 
     def __init__(self) -> None:
         self.now_s, self.asked, self.is_up = 0.0, 0, True
-        self.source = TokenSource(self.fetch, lambda: self.now_s)
+        self.source = TokenSource(self.fetch, clock=lambda: self.now_s)
 
     async def fetch(self) -> Token:
         self.asked += 1
@@ -57,3 +57,18 @@ async def test_a_refused_token_is_replaced_unless_it_is_new() -> None:
     other = await issuer.at(10)
     assert other == "token 2" and issuer.source.refused(token), "another is there by now"
     assert await issuer.at(11) == other
+
+
+async def test_who_asks_whether_a_token_is_outdated_never_waits() -> None:
+    issuer = Issuer()
+    token = await issuer.at(0)
+    assert not issuer.source.is_outdated(token) and issuer.asked == 1
+    issuer.now_s, issuer.is_up = 80.0, False
+    assert not issuer.source.is_outdated(token), "it still serves"
+    await issuer.at(81)
+    assert not issuer.source.is_outdated(token) and issuer.asked == 2, "not asked without end"
+    issuer.now_s, issuer.is_up = 90.0, True
+    assert not issuer.source.is_outdated(token), "it is asked for meanwhile"
+    other = await issuer.at(90)
+    assert other != token and issuer.source.is_outdated(token)
+    assert not issuer.source.is_outdated(other)
