@@ -324,6 +324,12 @@ OF_THE_PROTOCOL: Final = (
         STORE,
     ),
     Mutant(
+        "commit.lua: a staged call stays",
+        "if call then redis.call('UNLINK', call) end\n",
+        "",
+        STORE,
+    ),
+    Mutant(
         "commit.lua: published values expire",
         "    redis.call('PERSIST', key)\n",
         "",
