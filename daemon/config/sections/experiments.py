@@ -107,7 +107,7 @@ class DeclaredExperiment:
     primary: str | None = setting(
         None,
         optional(text()),
-        "The metric that decides. Default: the first RR, else Success, else metric that is "
+        "The metric that decides. Default: the first RR, else Success, else one that is "
         "defined for every list.",
     )
     guardrails: tuple[str, ...] = setting(

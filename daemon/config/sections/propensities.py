@@ -50,7 +50,7 @@ class DeclaredPropensities:
         None,
         optional(text()),
         "The table for impressions without a surface, or with one that has none. Default: the "
-        "only table; of several none: they are undefined.",
+        "only table; with several, they are undefined.",
     )
     clip: float = setting(CLIP, _CLIP, "Upper limit of the weight of a reaction.")
     tables: tuple[tuple[str, DeclaredTable], ...] = ()
