@@ -61,32 +61,30 @@ def _add_to(
     A batch of a sparse recording spans more time than panes are kept. Those that it leaves behind
     get no rows: what is final of them is added by the hour.
     """
-    timing, watermark, table = (
-        lane.plan.timing,
-        lane.watermark_ms,
-        lane.segments.combination_table(),
-    )
-    found = _Sums(timing.base_ms, starts, combinations, differences, np.arange(len(starts)))
-    whole = [found]
-    """What nothing is left out of: longer windows keep more."""
+    timing, watermark = lane.plan.timing, lane.watermark_ms
+    table = lane.segments.combination_table()
+    base = _Sums(timing.base_ms, starts, combinations, differences, np.arange(len(starts)))
+    whole = [base]  # what nothing is left out of: longer windows keep more
     for index, span in enumerate(timing.windows):
         # Panes of 50 s are multiples of base panes of 10 s, but make no panes of 120 s.
         finer = next(each for each in reversed(whole) if span.pane_ms % each.pane_ms == 0)
-        kept, left = finer, None
+        kept = finer
         if watermark is not None:
-            kept, left = finer.cut(timing.dropped_before(span, watermark))
-        by_combination = _summed(kept, span.pane_ms)
-        if left is None:
+            kept = finer.since(timing.dropped_before(span, watermark))
+        by_combination = kept if kept.pane_ms == span.pane_ms else _summed(kept, span.pane_ms)
+        if kept is finer:
             whole.append(by_combination)
         by_segment = _summed(_spread(by_combination, table), span.pane_ms)
         for start, inside in grouped(by_segment.starts):
             into.add_rows((index, start), by_segment.ids[inside], by_segment.rows[inside])
-        if left is not None and not index and watermark is not None:
-            hour_ms, before = lane.plan.hour_ms, timing.settled_before(watermark)
-            by_hour = _summed(_spread(_summed(left, hour_ms), table), hour_ms)
-            for hour, inside in grouped(by_hour.starts):
-                segments, rows = by_hour.ids[inside], by_hour.rows[inside]
-                into.add_left_behind(hour, segments, rows, before, lane.plan)
+    if watermark is not None:
+        left = base.before(timing.dropped_before(timing.windows[0], watermark))
+        by_hour = _summed(left, lane.plan.hour_ms)
+        by_hour = _summed(_spread(by_hour, table), lane.plan.hour_ms)
+        before = timing.settled_before(watermark)
+        for hour, inside in grouped(by_hour.starts):
+            segments, rows = by_hour.ids[inside], by_hour.rows[inside]
+            into.add_left_behind(hour, segments, rows, before, lane.plan)
 
 
 class _Sums(NamedTuple):
@@ -99,10 +97,14 @@ class _Sums(NamedTuple):
     rows: Rows
     lines: Integers
 
-    def cut(self, first_ms: int) -> tuple["_Sums", "_Sums | None"]:
-        """The lines from an instant on, and those before it, if any."""
+    def since(self, first_ms: int) -> "_Sums":
+        """The lines from an instant on: itself where there are no others."""
         is_kept = self.starts >= first_ms
-        return (self, None) if is_kept.all() else (self._of(is_kept), self._of(~is_kept))
+        return self if is_kept.all() else self._of(is_kept)
+
+    def before(self, first_ms: int) -> "_Sums":
+        """The lines before an instant."""
+        return self._of(self.starts < first_ms)
 
     def _of(self, which: NDArray[np.bool_]) -> "_Sums":
         starts, ids, lines = self.starts[which], self.ids[which], self.lines[which]
