@@ -8,7 +8,6 @@ libraries from Maven Central in the cache folder; that needs a JDK and Maven.
 
 import asyncio
 import os
-import re
 import signal
 import subprocess
 import time
@@ -29,6 +28,7 @@ from tests.bench.cpu import Sample, processor_s, usage_between
 from tests.bench.effort import Effort
 from tests.bench.findings import Finding, PartResult, number, ratio
 from tests.bench.join_job import ByMinute, Sums, expected, plus
+from tests.bench.replay_cost import peak_bytes
 from tests.bench.stage import Job, Stage
 from tests.bench.traffic import Traffic
 from tests.services import processes
@@ -133,8 +133,8 @@ class _Run:
 
     cpu: tuple[float, float]
     """µs per event of the peer and of the worker."""
-    peaks: tuple[float, float]
-    """The most memory of the peer's process and of the worker's, in MiB."""
+    peaks: tuple[int, int]
+    """The most memory of the peer's process and of the worker's, in bytes."""
     wrong: int
     """Sums that differ from the definition's."""
 
@@ -154,17 +154,14 @@ async def measure(stage: Stage, effort: Effort) -> PartResult:
         except (PeerFailed, KafkaUnavailable, OSError, subprocess.SubprocessError) as error:
             notes.append(f"{peer.name}: not measured: {error}")
             continue
-        wrong, words = [
-            float(run.wrong) for run in runs
-        ], f"{peer.name}, wrong of {len(right)} sums"
+        wrong, of_all = [run.wrong for run in runs], f"{peer.name}, wrong of {len(right)} sums"
+        peaks = [run.peaks for run in runs]
         findings += [
             ratio(name, f"{peer.name}, same job ÷ worker", [run.cpu for run in runs]),
             number(f"{name}_us", peer.name, [run.cpu[0] for run in runs], "µs/event"),
-            ratio(
-                f"{name}_peak", f"{peer.name}, peak memory ÷ worker's", [run.peaks for run in runs]
-            ),
-            number(f"{name}_wrong", words, wrong, "", compared=True),
-            number(f"{name}_killed", f"{words}, killed", [after_kill], "", compared=True),
+            ratio(f"{name}_peak", f"{peer.name}, peak memory ÷ worker's", peaks),
+            number(f"{name}_wrong", of_all, wrong, "", compared=True),
+            number(f"{name}_killed", f"{of_all}, killed", [after_kill], "", compared=True),
         ]
     return PartResult(findings, notes=notes)
 
@@ -177,7 +174,7 @@ async def _run(stage: Stage, peer: Peer, traffic: Traffic, right: ByMinute) -> _
         samples = await running.follow(process, traffic.records)
         theirs = usage_between(samples, traffic.records)
         wrong = await running.wrong(right)
-        peak = _peak(process.pid)
+        peak = peak_bytes(process.pid)
     stage.redis.flush()
     job = Job(
         traffic,
@@ -188,7 +185,7 @@ async def _run(stage: Stage, peer: Peer, traffic: Traffic, right: ByMinute) -> _
     )
     with stage.worker(job, topic, stage.name()) as worker:
         ours = await worker.measured(traffic.records)
-        return _Run((theirs.cpu_us, ours.cpu_us), (peak, _peak(worker.pid)), wrong)
+        return _Run((theirs.cpu_us, ours.cpu_us), (peak, peak_bytes(worker.pid)), wrong)
 
 
 async def _wrong_after_a_kill(stage: Stage, peer: Peer, topic: str, right: ByMinute) -> int:
@@ -228,7 +225,6 @@ class _Running:
             "BENCH_OUTPUT": self.output,
             "BENCH_GROUP": self.name,
             "BENCH_FOLDER": str(self.stage.directory / self.name),
-            "BENCH_PARALLELISM": "1",
         }
         set_in = ["env", *(f"{key}={value}" for key, value in variables.items())]
         classes = os.pathsep.join(str(path) for path in _built(self.peer))
@@ -315,10 +311,3 @@ def _built(peer: Peer) -> tuple[Path, Path]:
         return workspace / "classes"
 
     return kept(f"peers-{peer.program}-{digest}", compiled), jars
-
-
-def _peak(pid: int) -> float:
-    """The most memory that a process had resident, in MiB."""
-    found = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
-    assert found is not None
-    return int(found[1]) / 1024

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import redirect_stdout
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 import numpy as np
@@ -177,9 +177,9 @@ WAYS: Final[Mapping[str, Callable[[str], int]]] = {
 }
 
 
-def peak_bytes() -> int:
-    """The most memory that this process had resident."""
-    found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
+def peak_bytes(pid: int | Literal["self"] = "self") -> int:
+    """The most memory that a process had resident."""
+    found = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
     assert found is not None
     return int(found[1]) * 1024
 

@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -55,11 +56,7 @@ def java() -> str | None:
 
 def jars() -> Path:
     """The folder of jars; Maven downloads it the first time."""
-    return kept(f"kafka-libs-{VERSION}", _download)
-
-
-def _download(workspace: Path) -> Path:
-    return fetched(ARTIFACTS, workspace)
+    return kept(f"kafka-libs-{VERSION}", partial(fetched, ARTIFACTS))
 
 
 def fetched(artifacts: Sequence[Artifact], workspace: Path) -> Path:

@@ -70,26 +70,33 @@ token_scope = "events"
 """
 
 
+async def all_is_taken_meanwhile(
+    daemon: Daemon, issuer: Issuer, bootstrap: str, topic: str
+) -> None:
+    """Every other request to the issuer fails, over several lives of a token; what is sent all the
+    while is accepted once."""
+    await until(lambda: daemon.series("relevanced_owned_lanes") == 2, daemon)
+    began, sent = issuer.asked, 0
+    issuer.statuses = [200, 503] * 100
+    async with asyncio.timeout(120):
+        while issuer.asked < began + 8:
+            values = {f"q{n}": impression(n) for n in range(sent, sent + EACH)}
+            sent += EACH
+            await send(bootstrap, topic, values)
+            await asyncio.sleep(LIFETIME_S / 4)
+    await until(lambda: daemon.series(ACCEPTED) == sent, daemon)
+
+
 async def test_tokens_that_end_cost_no_record_and_no_rebalance(
     broker: KafkaServer, issuer: Issuer, one_redis: RedisServer, tmp_path: Path
 ) -> None:
-    """Every other request to the issuer fails, over several lives of a token."""
     await broker.create_topic("events", partitions=2)
     config = small(broker.address("LOGIN"), "events", one_redis.url, more=login(issuer, tmp_path))
     directory = tmp_path / "daemons"
     directory.mkdir()
     daemon = Daemon(directory, config)
     try:
-        await until(lambda: daemon.series("relevanced_owned_lanes") == 2, daemon)
-        began, sent = issuer.asked, 0
-        issuer.statuses = [200, 503] * 100
-        async with asyncio.timeout(120):
-            while issuer.asked < began + 8:
-                values = {f"q{n}": impression(n) for n in range(sent, sent + EACH)}
-                sent += EACH
-                await send(broker.bootstrap, "events", values)
-                await asyncio.sleep(LIFETIME_S / 4)
-        await until(lambda: daemon.series(ACCEPTED) == sent, daemon)
+        await all_is_taken_meanwhile(daemon, issuer, broker.bootstrap, "events")
         log = daemon.log()
         assert log.count("lanes assigned") == 1, log
         for word in (
@@ -175,7 +182,6 @@ def redis_login(issuer: Issuer, directory: Path) -> str:
 async def test_tokens_of_redis_are_renewed_before_they_end(
     kafka: Broker, make_topic: MakeTopic, own_redis: OwnRedis, issuer: Issuer, tmp_path: Path
 ) -> None:
-    """Every other request to the issuer fails, over several lives of a token."""
     topic, server = await make_topic(partitions=2), own_redis()
     users = TokenRedis(server, issuer)
     directory = tmp_path / "daemons"
@@ -186,16 +192,7 @@ async def test_tokens_of_redis_are_renewed_before_they_end(
         more = redis_login(issuer, tmp_path)
         daemon = Daemon(directory, small(kafka.bootstrap, topic, url, redis_more=more))
         try:
-            await until(lambda: daemon.series("relevanced_owned_lanes") == 2, daemon)
-            began, sent = issuer.asked, 0
-            issuer.statuses = [200, 503] * 100
-            async with asyncio.timeout(120):
-                while issuer.asked < began + 8:
-                    values = {f"q{n}": impression(n) for n in range(sent, sent + EACH)}
-                    sent += EACH
-                    await send(kafka.bootstrap, topic, values)
-                    await asyncio.sleep(LIFETIME_S / 4)
-            await until(lambda: daemon.series(ACCEPTED) == sent, daemon)
+            await all_is_taken_meanwhile(daemon, issuer, kafka.bootstrap, topic)
             logins = proxy.sent("\r\nAUTH\r\n")
             assert logins > proxy.accepted + 3, "connections in use log in again, and go on"
             log = daemon.log()

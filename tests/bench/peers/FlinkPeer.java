@@ -23,7 +23,7 @@ public final class FlinkPeer {
   public static void main(String[] arguments) throws Exception {
     var folder = Path.of(System.getenv("BENCH_FOLDER"));
     var options = new Configuration();
-    options.setString("parallelism.default", System.getenv("BENCH_PARALLELISM"));
+    options.setString("parallelism.default", "1");
     options.setString("execution.checkpointing.interval", "1 s");
     options.setString("execution.checkpointing.mode", "EXACTLY_ONCE");
     options.setString("execution.checkpointing.storage", "filesystem");

@@ -1,5 +1,7 @@
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
@@ -126,8 +128,8 @@ public final class StreamsPeer {
       JsonNode event;
       try {
         event = json.readTree(record.value());
-      } catch (java.io.IOException error) {
-        return;
+      } catch (IOException error) {
+        throw new UncheckedIOException(error);
       }
       var id = event.get("impression_id").textValue();
       long time = event.get("timestamp").longValue();
