@@ -17,7 +17,9 @@ from . import example_commands
 PAGE: Final = Path(__file__).parent / "guide" / "topics.md"
 SAMPLE: Final = "--kcat --start 2026-11-20T12:00:00Z --duration 15m --rate 4"
 PROPOSAL: Final = "# Proposed by relevanced doctor."
-LEFT_OUT: Final = re.compile(r"(?:^ok +(?:ids|duplicates|attribute|smallest drop by) .*\n)+", re.M)
+LEFT_OUT: Final = re.compile(
+    r"(?:^ok +(?:ids|ranks|duplicates|attribute|crawlers|size|smallest drop) .*\n)+", re.M
+)
 
 
 @dataclass(frozen=True)

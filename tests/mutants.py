@@ -85,8 +85,8 @@ OF_THE_JOIN: Final = (
     ),
     Mutant(
         "join: an impression is late one watermark later",
-        "lane.plan.timing.closes_at(event.time_ms) <= watermark",
-        "lane.plan.timing.closes_at(event.time_ms) < watermark",
+        "lane.plan.timing.closes_at(event.time_ms) <= met_ms",
+        "lane.plan.timing.closes_at(event.time_ms) < met_ms",
         RULES,
     ),
     Mutant(
@@ -202,6 +202,24 @@ OF_THE_JOIN: Final = (
         "greatest_ms - least_ms >= CONFIRMED_OVER_MS",
         "greatest_ms - least_ms > CONFIRMED_OVER_MS",
         WATERMARKS,
+    ),
+    Mutant(
+        "lift: a clock that is ahead lifts all others",
+        "to_ms = min(greatest, clock_ms) - lateness_ms",
+        "to_ms = greatest - lateness_ms",
+        WATERMARKS,
+    ),
+    Mutant(
+        "lift: as far as the greatest watermark",
+        "to_ms = min(greatest, clock_ms) - lateness_ms",
+        "to_ms = min(greatest, clock_ms)",
+        WATERMARKS,
+    ),
+    Mutant(
+        "lift: an event at it is not behind it",
+        "run.times_ms <= lift_ms",
+        "run.times_ms < lift_ms",
+        "tests/daemon/test_equality.py",
     ),
     Mutant(
         "admission: one value more than the limit",
@@ -751,8 +769,8 @@ OF_VIEWS: Final = (
     ),
     Mutant(
         "mirror: the greatest watermark of the topics",
-        "return min(marks) if len(marks) == len(self.head.watermarks) else None",
-        "return max(marks) if len(marks) == len(self.head.watermarks) else None",
+        "return min(known) if known and len(known) == len(marks) else None",
+        "return max(known) if known and len(known) == len(marks) else None",
         "tests/daemon/views/test_mirror.py tests/daemon/exporter",
     ),
 )

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from hashlib import blake2b
+from types import MappingProxyType
 
 from tests import oracle_arms, oracle_queries, oracle_ubi
 from tests.oracle_metrics import score
@@ -136,10 +137,11 @@ def visitor_hash(visitor: str) -> int:
 
 @dataclass(frozen=True)
 class EventAtWatermark:
-    """An event, and the watermark of its topic-partition just before it."""
+    """An event, the watermark of its topic-partition just before it, and that which it meets."""
 
     event: Impression | Feedback
     watermark: float
+    met: float
 
 
 @dataclass
@@ -424,16 +426,18 @@ def iso_time_ms(value: str) -> int:
 
 
 def read_partition(
-    records: Iterable[Record], config: OracleConfig, result: LaneResult
+    records: Iterable[Record], config: OracleConfig, result: LaneResult, log: str
 ) -> list[EventAtWatermark]:
     """The valid events of one topic-partition, each with the watermark just before it."""
     events: list[EventAtWatermark] = []
     clock = Clock()
     for record in records:
         for event in valid_events(record, config, result.rejected):
-            events.append(EventAtWatermark(event, clock.watermark))
-            result.ahead[record.topic] += clock.read(event.identity, event.time_ms)
-            result.watermarks[record.topic] = int(clock.watermark)
+            # In a lane of all partitions, named by both, an event meets at least its own time.
+            met = max(clock.watermark, event.time_ms) if "/" in log else clock.watermark
+            events.append(EventAtWatermark(event, clock.watermark, met))
+            result.ahead[log] += clock.read(event.identity, event.time_ms)
+            result.watermarks[log] = int(clock.watermark)
             result.events["impressions" if isinstance(event, Impression) else "feedback"] += 1
     return events
 
@@ -941,18 +945,37 @@ def run(
     return {lane: run_lane(of_topic, config) for lane, of_topic in sorted(partitions.items())}
 
 
-def run_lane(of_topic: Mapping[str, Sequence[Record]], config: OracleConfig) -> LaneResult:
-    result = LaneResult(watermarks={topic: None for topic in of_topic})
-    by_topic = [read_partition(records, config, result) for records in of_topic.values()]
-    lane_watermark = min(NEVER if mark is None else mark for mark in result.watermarks.values())
+def as_one(records: Iterable[Record], partitions: Mapping[str, int]) -> dict[str, list[Record]]:
+    """The logs of the one lane that has so many partitions of each topic, by `topic/partition`."""
+    logs: dict[str, list[Record]] = {
+        f"{topic}/{number}": [] for topic, count in partitions.items() for number in range(count)
+    }
+    for record in records:
+        logs[f"{record.topic}/{record.partition}"].append(record)
+    return logs
+
+
+def run_lane(
+    logs: Mapping[str, Sequence[Record]],
+    config: OracleConfig,
+    lifts: Mapping[str, float] = MappingProxyType({}),
+) -> LaneResult:
+    """The final state of a lane of these logs. `lifts`: how far it does at least not wait for some
+    of them; no event of them that comes later than that may be so early."""
+    result = LaneResult(watermarks={log: None for log in logs})
+    by_topic = [read_partition(records, config, result, log) for log, records in logs.items()]
+    lane_watermark = min(
+        max(NEVER if mark is None else mark, lifts.get(log, NEVER))
+        for log, mark in result.watermarks.items()
+    )
     by_id = accept_impressions(by_topic, config, result)
     for read in (read for events in by_topic for read in events):
         if isinstance(read.event, Feedback) and not read.event.id:
             accepted = [one for of_id in by_id.values() for one in of_id]
-            touch(read.event, read.watermark, accepted, lane_watermark, config, result)
+            touch(read.event, read.met, accepted, lane_watermark, config, result)
         elif isinstance(read.event, Feedback):
             of_id = by_id.get(read.event.id, [])
-            count_feedback(read.event, read.watermark, of_id, lane_watermark, config, result)
+            count_feedback(read.event, read.met, of_id, lane_watermark, config, result)
     impressions = [impression for of_id in by_id.values() for impression in of_id]
     result.impressions = impressions
     for impression in impressions:
@@ -994,15 +1017,15 @@ def accept_impressions(
     topic_of: dict[str, int] = {}
     for topic, events in enumerate(by_topic):
         seen: dict[str, dict[str, int]] = {}
-        for event, watermark in ((read.event, read.watermark) for read in events):
+        for event, watermark, met in ((read.event, read.watermark, read.met) for read in events):
             if not isinstance(event, Impression):
                 continue
             if topic_of.setdefault(event.id, topic) != topic:
                 raise ValueError(f"impression_id={event.id}: must come from one topic only")
             of_id = by_id.setdefault(event.id, [])
             before = [list(one.items) for one in of_id]
-            outcome = decide_impression(event, watermark, of_id, config)
-            met = event.time_ms if watermark == NEVER else watermark
+            outcome = decide_impression(event, met, of_id, config)
+            met = event.time_ms if met == NEVER else met
             for one, items in zip(of_id, [*before, []], strict=False):
                 note_met(one, items, met)
             result.impression_outcomes[outcome] += 1

@@ -29,7 +29,7 @@ def run(
     for records in of_topic.values():
         by_id: dict[str, list[Accepted]] = {}
         seen: dict[str, dict[str, int]] = {}
-        for read in oracle.read_partition(records, config, result):
+        for read in oracle.read_partition(records, config, result, ""):
             event = read.event
             if not isinstance(event, Impression):
                 continue

@@ -49,7 +49,7 @@ def accepted(of_topic: Mapping[str, Sequence[Record]], config: OracleConfig) -> 
     found: list[Accepted] = []
     for records in of_topic.values():
         by_id: dict[str, list[Accepted]] = {}
-        for read in oracle.read_partition(records, config, result):
+        for read in oracle.read_partition(records, config, result, ""):
             event = read.event
             if not isinstance(event, Impression):
                 continue

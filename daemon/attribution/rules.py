@@ -1,7 +1,7 @@
 """Which impression an event belongs to, and what it changes.
 
 Pure: a function of the lane's memory and the event. What is open to an event is judged by the
-watermark of its own topic-partition just before it, never by what happens to be stored or by how
+watermark that it meets in its own topic-partition, never by what happens to be stored or by how
 topics interleave, so that any cut into batches and any interleaving give the same numbers.
 
     impression ─▶ open one of its id? ─ no ─▶ accepted, late or later_page
@@ -175,13 +175,14 @@ def steps(lane: Lane, topic: str, events: Iterable[Decoded]) -> Iterator[None]:
         yield from event_steps(lane, topic, event, watermark)
         if watermark is not None and event.time_ms > watermark + JUMP_MS:
             lane.count("ahead_events", topic)
+        if event.time_ms <= lane.lifts.get(topic, event.time_ms - 1):
+            lane.count("behind_lift", topic)
         watermark = moved(watermark, pending, event.identity, event.time_ms)
     lane.watermarks[topic] = watermark
 
 
 def event_steps(lane: Lane, topic: str, event: Event, watermark: int | None) -> Iterator[None]:
-    """Apply one event to the lane, at the watermark of its topic-partition just before it, in
-    steps."""
+    """Apply one event, at the watermark of its topic-partition just before it, in steps."""
     if isinstance(event, Impression):
         lane.count("events", "impression")
         outcome = _impression(lane, topic, event, watermark)
@@ -190,7 +191,7 @@ def event_steps(lane: Lane, topic: str, event: Event, watermark: int | None) -> 
             yield from _retry_waiting(lane, event.impression_id)
     else:
         lane.count("events", "feedback")
-        _feedback(lane, event, watermark)
+        _feedback(lane, event, lane.met_ms(topic, watermark, event.time_ms))
 
 
 def advance(lane: Lane) -> None:
@@ -213,14 +214,17 @@ def advance(lane: Lane) -> None:
 
 
 def _impression(lane: Lane, topic: str, event: Impression, watermark: int | None) -> str:
-    slot = _open_slot(lane, event.impression_id, watermark)
+    met_ms = lane.met_ms(topic, watermark, event.time_ms)
+    slot = _open_slot(lane, event.impression_id, met_ms)
     if slot is not None:
-        return _apply_repeated(lane, slot, event, watermark)
-    if watermark is not None and lane.plan.timing.closes_at(event.time_ms) <= watermark:
+        lane.split_ids += lane.origins.of(slot) not in (topic, None)
+        return _apply_repeated(lane, slot, event, met_ms)
+    if met_ms is not None and lane.plan.timing.closes_at(event.time_ms) <= met_ms:
         return "late"
     if event.first_rank > 1 and not (event.by_item and event.items):
         return "later_page"
-    _accept(lane, topic, event, event.time_ms if watermark is None else watermark)
+    own_ms = event.time_ms if watermark is None else watermark
+    _accept(lane, topic, event, own_ms, own_ms if met_ms is None else met_ms)
     return "accepted"
 
 
@@ -237,11 +241,11 @@ def _is_open(lane: Lane, slot: int, watermark: int | None) -> bool:
     return watermark is None or lane.plan.timing.closes_at(time_ms) > watermark
 
 
-def _accept(lane: Lane, topic: str, event: Impression, watermark_ms: int) -> None:
+def _accept(lane: Lane, topic: str, event: Impression, own_ms: int, met_ms: int) -> None:
     attributes = lane.texts.attributes_of(event)
     values = lane.plan.values_of(attributes, event.experiments)
     combination = lane.admissions[topic].combination_of(
-        values, watermark_ms, lane.segments, lane.counts["segment_overflow"]
+        values, own_ms, lane.segments, lane.counts["segment_overflow"]
     )
     items = list_with_item([], event) if event.by_item else list(event.items)
     state = lane.states.id_of((len(items), ()), lane.plan.surface_id_of(attributes))
@@ -255,13 +259,13 @@ def _accept(lane: Lane, topic: str, event: Impression, watermark_ms: int) -> Non
         items=encode_items(items),
         subject=subject_of(lane, event, attributes),
         search=search_of(lane, event),
-        touch=_touch_of(lane, event, watermark_ms),
+        touch=_touch_of(lane, event, met_ms),
     )
     if None in items:
         lane.open.paged_items[slot] = encode_items(items)
     lane.changes.add(pane, combination, NO_STATE, state)
     if lane.judged is not None:
-        lane.judged.shown.add(slot, watermark_ms)
+        lane.judged.shown.add(slot, met_ms)
     if event.teams and lane.open.subjects is not None:
         lane.open.teams[slot] = event.teams
     _grade_new_items(lane, slot, event, event.first_rank - 1)
@@ -316,8 +320,7 @@ def _grade_new_items(lane: Lane, slot: int, event: Impression, first_rank0: int)
 
 
 def _feedback(lane: Lane, event: Feedback, watermark: int | None) -> None:
-    outcome = _feedback_outcome(lane, event, watermark)
-    if outcome is not None:
+    if (outcome := _feedback_outcome(lane, event, watermark)) is not None:
         lane.counts["feedback_outcomes"][outcome] += 1
 
 

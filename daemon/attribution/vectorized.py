@@ -16,6 +16,7 @@ Measured on batches of 10,000 events: 0.6 µs an event for new impressions, 0.7 
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, KeysView
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise, repeat
 from typing import Final
 
@@ -49,15 +50,25 @@ from .runs import Run
 
 @dataclass(frozen=True)
 class RunAtWatermarks:
-    """A run of n events, with the watermark that each of them arrives at."""
+    """A run of n events, with the watermark of their log that each of them arrives at."""
 
     run: Run
     watermarks_ms: Integers
     """Of the topic-partition just before each event, (n,)."""
+    lift_ms: int | None = None
+    """Of the topic-partition, in a lane that has all; 0: it is not lifted."""
 
     def part(self, stop: int) -> "RunAtWatermarks":
         """The events before `stop`."""
-        return RunAtWatermarks(self.run.part(0, stop), self.watermarks_ms[:stop])
+        part = self.run.part(0, stop)
+        return RunAtWatermarks(part, self.watermarks_ms[:stop], self.lift_ms)
+
+    @cached_property
+    def met_ms(self) -> Integers:
+        """The watermark that each of them meets, (n,), as `Lane.met_ms`."""
+        if self.lift_ms is None:
+            return self.watermarks_ms
+        return np.maximum(np.maximum(self.watermarks_ms, self.lift_ms), self.run.times_ms)
 
 
 def accept_impressions(
@@ -91,7 +102,7 @@ def accept_impressions(
     )
     lane.changes.add_many(panes, combinations, np.full(len(states), NO_STATE), states)
     if lane.judged is not None:
-        lane.judged.shown.add_many(first_slot, events.watermarks_ms[event_index])
+        lane.judged.shown.add_many(first_slot, events.met_ms[event_index])
     lane.count("impression_outcomes", "accepted", len(selected))
 
 
@@ -149,7 +160,7 @@ def _touches(lane: Lane, events: RunAtWatermarks, selected: Integers) -> Touches
         return None
     visitors, event_index = events.run.visitors, events.run.impression_index[selected]
     hashes = visitor_hashes([visitors[n] for n in selected.tolist()])
-    return Touches(hashes, events.watermarks_ms[event_index])
+    return Touches(hashes, events.met_ms[event_index])
 
 
 def read_searches(
@@ -212,6 +223,9 @@ def _move_watermark(lane: Lane, topic: str, run: Run) -> Integers:
     ahead = int(np.count_nonzero(run.times_ms - marks[:-1] > JUMP_MS))
     if ahead:
         lane.count("ahead_events", topic, ahead)
+    lift_ms = lane.lifts.get(topic)
+    if lift_ms is not None and (behind := int(np.count_nonzero(run.times_ms <= lift_ms))):
+        lane.count("behind_lift", topic, behind)
     return marks[:-1]
 
 
@@ -221,7 +235,8 @@ def _apply_first(
     """Join the first events of a run, which arrive at these watermarks, at once: as many as
     possible. Returns how many they are, and how many events after them must be applied one by
     one."""
-    events, count = RunAtWatermarks(run, watermarks_ms), len(run)
+    lift_ms = lane.lifts.get(topic, 0) if lane.is_one else None
+    events, count = RunAtWatermarks(run, watermarks_ms, lift_ms), len(run)
     is_new = _is_new(lane, events)
     if not is_new.all() or any(isinstance(event, Impression) for event in run.others.values()):
         # Impressions that are left to `rules` are admitted after the others: in the same pane that
@@ -251,7 +266,7 @@ def _is_new(lane: Lane, events: RunAtWatermarks) -> Booleans:
     run, timing = events.run, lane.plan.timing
     index = run.impression_index
     times_ms, hashes = run.times_ms[index], run.hashes[index]
-    is_new = timing.closes_at(times_ms) > events.watermarks_ms[index]
+    is_new = timing.closes_at(times_ms) > events.met_ms[index]
     is_new &= _alone(run) & (lane.open.find(hashes) == NOT_FOUND)
     if waiting_ids := lane.waiting.ids():
         is_new &= ~_among(waiting_ids, run.ids.at(index), hashes)
@@ -367,7 +382,7 @@ def _in_time(lane: Lane, events: RunAtWatermarks, index: Integers) -> Booleans:
     both times and its watermark are within the limits."""
     run, timing, impressions = events.run, lane.plan.timing, lane.open
     times_ms = run.times_ms[run.feedback_index]
-    watermarks_ms = events.watermarks_ms[run.feedback_index]
+    watermarks_ms = events.met_ms[run.feedback_index]
     shown_ms = impressions.times_ms.at(index)
     in_time: Booleans = np.frombuffer(impressions.is_open, np.bool_)[index]
     in_time &= timing.closes_at(shown_ms) > watermarks_ms

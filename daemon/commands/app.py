@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import structlog
 
 from ..backoff import finished_before_stop, stopped_within
-from ..config import Config, book_of, decoder_of
+from ..config import ONE, Config, book_of, decoder_of
 from ..errors import StartError
 from ..exporter import Condition, ExampleReads, Exporter, KeptMarkers, PastReads, Published
 from ..extras import lacking
@@ -61,6 +61,7 @@ from .joining import Joining
 from .process_limits import raise_bound_of_open_files, turn_off_core_dumps
 from .supervisor import keep_informed
 from .worker_conditions import (
+    CoreWatch,
     FeedbackWatch,
     JoinWatch,
     rank_watch,
@@ -114,6 +115,7 @@ class Service:
             "joins": JoinWatch(),
             "visitors": visitor_watch(),
         }
+        self.core = CoreWatch()
         self.redis_answer = RedisAnswer(self.telemetry.kept_out)
         self.history = HistoryCheck(config)
         registry = LayoutRegistry(self.redis, self.namespace.name)
@@ -167,7 +169,8 @@ class Service:
         missing = self.history.missing
         outcomes = {name: watch.text for name, watch in self.watches.items()}
         conditions = worker_conditions(self.worker, self.ownership, missing, brokers, outcomes)
-        return [*conditions, Condition("layout", True, self.following.says)]
+        layout, core = self.following.says, self.core.text
+        return [*conditions, Condition("layout", True, layout), Condition("core", True, core)]
 
     def leave(self) -> None:
         """Work on no lane any more."""
@@ -185,6 +188,8 @@ class Service:
         """What to say of most feedback, once, when it begins to be wrong."""
         owned = {} if self.ownership is None else self.ownership.lanes
         now_s, lanes = time.monotonic(), [one.claimed.lane for one in owned.values()]
+        if self.config.kafka.lanes == ONE:
+            self.core.look(now_s, time.process_time())
         return [watch.text for watch in self.watches.values() if watch.look(lanes, now_s)]
 
     def make_worker(

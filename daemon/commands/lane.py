@@ -51,19 +51,24 @@ def accept_new_log_command(topic: str, config_file: str | None, dry_run: bool) -
         raise click.ClickException(
             f"{topic}: every lane's log is the one that it has read: nothing to accept"
         )
-    for lane, found in sorted(changed.items()):
-        click.echo(f"lane {lane}: {found.why} Stored offset: {found.stored}.")
+    for (lane, log), found in sorted(changed.items()):
+        where = f"lane {lane}" if log == topic else f"lane {lane}, partition {found.partition}"
+        click.echo(f"{where}: {found.why} Stored offset: {found.stored}.")
     ids = ", ".join(sorted({found.found or "unknown" for found in changed.values()}))
-    lanes = ", ".join(map(str, sorted(changed)))
+    lanes = ", ".join(map(str, sorted({lane for lane, _ in changed})))
     if dry_run:
         click.echo(f"nothing accepted (--dry-run): topic id {ids}, lanes {lanes}")
     else:
         click.echo(f"accepted: topic id {ids}, lanes {lanes}; they begin it within seconds")
 
 
-async def _accept(config: Config, topic: str, dry_run: bool) -> Mapping[int, "LogChanged"]:
-    """Accept the logs of a topic that are not those that were read; returns them by lane."""
+async def _accept(
+    config: Config, topic: str, dry_run: bool
+) -> Mapping[tuple[int, str], "LogChanged"]:
+    """Accept the logs of a topic that are not those that were read; returns them by lane and
+    log."""
     from ..kafka import changed_logs, kafka_settings
+    from ..lane import topic_of
     from ..recompute.clients import connected
     from ..storage import AcceptedLog, AcceptedLogs, LaneStore, Namespace, namespace
 
@@ -72,13 +77,17 @@ async def _accept(config: Config, topic: str, dry_run: bool) -> Mapping[int, "Lo
         count = await Namespace(client, config.redis.namespace, name).lanes()
         store = LaneStore(client, name)
         found = {lane: await store.head(lane) for lane in range(count)}
-        heads = {lane: head for lane, head in found.items() if head and topic in head.offsets}
+        heads = {
+            lane: head
+            for lane, head in found.items()
+            if head and topic in map(topic_of, head.offsets)
+        }
         if not heads:
             raise Unavailable(f"namespace {name}: no lane of {topic} has been read yet")
         changed = await changed_logs(kafka_settings(config), topic, heads)
-        accepted = {lane: AcceptedLog(error.found, error.stored) for lane, error in changed.items()}
+        accepted = {at: AcceptedLog(error.found, error.stored) for at, error in changed.items()}
         if accepted and not dry_run:
-            await AcceptedLogs(client, name).accept(topic, accepted)
+            await AcceptedLogs(client, name).accept(accepted)
     return changed
 
 

@@ -57,7 +57,7 @@ async def work_on_kafka(service: Service) -> None:
 
 
 def _obstacle(service: Service, source: KafkaSource) -> str | None:
-    looked_up = None if source.partition_count else "its topics are looked up"
+    looked_up = None if source.lane_count else "its topics are looked up"
     return source.obstacle or service.joining.obstacle or looked_up
 
 
@@ -85,7 +85,7 @@ async def _ready(service: Service, settings: KafkaSettings, source: KafkaSource)
             return None
     finally:
         proposing.cancel()
-    lanes = await answer.registered(service.namespace, source.partition_count, stop)
+    lanes = await answer.registered(service.namespace, source.lane_count, stop)
     if lanes is None or (note := await service.joining.allowed(settings, answer, stop)) is None:
         return None
     return _Ready(Beginning(service.config.start, lanes), note)
@@ -106,8 +106,8 @@ async def _work(
         if not await finished_before_stop(source.join(ready.note), stop):
             return
         keeping = asyncio.create_task(service.joining.keep(source, settings, ready.note))
-        service.lanes = lambda: source.partition_count
-        service.history.begin(source.first_times, source.partition_count)
+        service.lanes = lambda: source.lane_count
+        service.history.begin(source.first_times, source.lane_count)
         await _until_stopped(service, source, ready.beginning, letters)
     finally:
         if keeping is not None:

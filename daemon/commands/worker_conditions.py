@@ -2,19 +2,27 @@
 
 import asyncio
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol, TypeAlias
 
 import structlog
 
 from ..backoff import stopped_within
+from ..config import ONE
 from ..errors import SchemaNotThere
 from ..exporter import Condition
 from ..lane import Lane
 from ..queries import UNICODE_VERSION
 from ..recompute.unjoined import LEAST, Unjoined
-from ..worker import Ownership, Worker, silence_text, silent_topics, unread_reasons
+from ..worker import (
+    Ownership,
+    Worker,
+    silence_text,
+    silent_topics,
+    unread_reasons,
+    waited_for_text,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -142,6 +150,34 @@ class JoinWatch:
         return not said
 
 
+CORE_OVER_S: Final = 60.0
+MUCH_OF_A_CORE: Final = 0.7
+
+
+class CoreWatch:
+    """Says whether this process uses nearly all of the one core that a lane can use."""
+
+    def __init__(self) -> None:
+        self.text = ""
+        """What readiness says; empty while there is room."""
+        self._looks = deque[tuple[float, float]]()
+
+    def look(self, now_s: float, cpu_s: float) -> None:
+        """Note how much time of processors the process has used up to now."""
+        self._looks.append((now_s, cpu_s))
+        while len(self._looks) > 1 and self._looks[1][0] <= now_s - CORE_OVER_S:
+            self._looks.popleft()
+        since_s, before_s = self._looks[0]
+        share = (cpu_s - before_s) / max(now_s - since_s, CORE_OVER_S)
+        self.text = (
+            f"this process uses {share:.0%} of a core, and more than one do not share a lane of all"
+            " partitions: give it a faster core, or partition the topics alike and remove lanes ="
+            f' "{ONE}"'
+            if share >= MUCH_OF_A_CORE
+            else ""
+        )
+
+
 async def warn_of_records(
     unreadable: Callable[[], Unreadable],
     outcomes: Callable[[], Sequence[str]],
@@ -184,12 +220,19 @@ def worker_conditions(
         Condition("clocks", not ahead, ahead),
         # These are stated, though the process does what it can.
         Condition("events", True, _silence(ownership, brokers)),
+        Condition("partitions", True, _waited_for(ownership)),
+        Condition("keys", True, worker.misplaced.text),
         *(Condition(name, True, text) for name, text in outcomes.items()),
         Condition("schemas", True, f"{SchemaNotThere.TEXT}: {new_ids}" if new_ids else ""),
         Condition("history", True, missing),
         Condition("queries", True, _other_unicode(ownership)),
         *(Condition(name, True, text) for name, text in files.items()),
     ]
+
+
+def _waited_for(ownership: Ownership) -> str:
+    lanes = (owned.claimed.lane for owned in ownership.lanes.values())
+    return "; ".join(filter(None, map(waited_for_text, lanes)))
 
 
 def _other_unicode(ownership: Ownership) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from . import mapped_sources
 from .sections import derive, experiments, judgements, propensities, queries, sources
-from .sections.sections import OF_LAST_TOUCH
+from .sections.sections import LATER
 from .sections.sources import NOT_BESIDE
 from .settings import SETTINGS, Config, Setting
 from .values.kinds import JOIN, LAYOUT
@@ -51,11 +51,11 @@ def join_values(config: Config) -> dict[str, object]:
 
 
 def _join_settings(config: Config) -> list[Setting]:
-    """The settings that the join depends on. Those of last touch came later: a default of theirs
-    changes no name."""
+    """The settings that the join depends on. Some came later: a default of theirs changes no
+    name."""
     default = Config()
     of_join = (s for s in SETTINGS if s.shapes == JOIN)
-    return [s for s in of_join if s.key not in OF_LAST_TOUCH or s.value(config) != s.value(default)]
+    return [s for s in of_join if s.key not in LATER or s.value(config) != s.value(default)]
 
 
 def layout_values(config: Config) -> dict[str, object]:

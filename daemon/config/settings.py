@@ -240,7 +240,7 @@ def _of_field(section: str, entry: "Field[Any]") -> Setting:
     kind: Kind[Any] = entry.metadata["kind"]
     name = entry.name
     # The file states durations with their unit ("500ms"), the attribute has it in its name.
-    if kind.name == "duration":
+    if kind.name.startswith("duration"):
         name = name.removesuffix("_ms").removesuffix("_s")
     return Setting(
         section=section,

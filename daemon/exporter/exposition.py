@@ -27,6 +27,7 @@ from ..lane import (
     TOUCH_OUTCOMES,
     Rows,
     topic_and_reason,
+    topic_of,
 )
 from ..plan import ALL, WEIGHT_UNIT, Plan, Surfaces
 from ..telemetry import FAMILIES, Family
@@ -93,6 +94,7 @@ FAMILY_OF_COUNT: Final[Mapping[str, tuple[Family, tuple[str, ...]]]] = {
     "segment_overflow": (FAMILIES["relevanced_segment_overflow_total"], ()),
     "gap_records": (FAMILIES["relevanced_gap_records_total"], ()),
     "ahead_events": (FAMILIES["relevanced_ahead_events_total"], ()),
+    "behind_lift": (FAMILIES["relevanced_behind_lift_total"], ()),
     "replaced_logs": (FAMILIES["relevanced_replaced_logs_total"], ()),
     "judged_late": (FAMILIES["relevanced_judged_impressions_late_total"], ()),
     "skipped": (FAMILIES["relevanced_skipped_events_total"], ()),
@@ -319,17 +321,20 @@ def _add_counts(bodies: Bodies, snapshot: Snapshot, plan: Plan) -> None:
         if stored == "feedback_outcomes" and plan.touch_ms is not None:
             expected = (*expected, *TOUCH_OUTCOMES)
         counts = dict.fromkeys(expected, 0) | dict(snapshot.counts.get(stored, {}))
-        labels = [_count_labels(family, value) for value in counts]
-        add(bodies, family, "{", labels, "} ", list(counts.values()))
+        summed = dict[str, int]()  # of the logs of a topic
+        for value, count in counts.items():
+            labels = _count_labels(family, value)
+            summed[labels] = summed.get(labels, 0) + count
+        add(bodies, family, "{", list(summed), "} ", list(summed.values()))
 
 
 def _count_labels(family: Family, value: str) -> str:
     """The labels of a count, whose label in the lane is one text."""
-    parts = (
-        topic_and_reason(value)
-        if family is FAMILIES["relevanced_skipped_events_total"]
-        else (value,)
-    )
+    parts: tuple[str, ...] = (value,)
+    if family.labels == ("topic", "reason"):
+        parts = topic_and_reason(value)
+    elif family.labels == ("topic",):
+        parts = (topic_of(value),)
     pairs = zip(family.labels, parts, strict=True)
     return ",".join(f'{label}="{escape(part)}"' for label, part in pairs)
 

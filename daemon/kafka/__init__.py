@@ -28,6 +28,7 @@ from .partitions import (
     NO_TIMESTAMP,
     AbortedLog,
     AssignedLanes,
+    IdleLogs,
     PartitionFaults,
     Record,
     UnansweredFetches,
@@ -43,13 +44,14 @@ from .refusals import Obstructed
 from .resuming import changed_logs
 from .source import KafkaSource
 from .topic_ids import FetchById
+from .topic_partition import Division, TopicPartition
 from .topics import (
     JAVA,
     PARTITIONERS,
     counts_or_obstacle,
     create_topic,
     fault_of,
-    require_equal_counts,
+    require_counts,
     sampled_records,
 )
 
@@ -66,10 +68,12 @@ __all__ = (
     "counts_or_obstacle",
     "create_topic",
     "fault_of",
+    "Division",
     "FetchById",
     "FirstTimes",
     "group_state",
     "GroupState",
+    "IdleLogs",
     "install_codecs",
     "is_at_end",
     "is_stuck",
@@ -95,7 +99,7 @@ __all__ = (
     "Reader",
     "Record",
     "records_of",
-    "require_equal_counts",
+    "require_counts",
     "resume_offset",
     "resuming",
     "topic_retention",
@@ -104,5 +108,6 @@ __all__ = (
     "split_lanes",
     "take_group",
     "TooLarge",
+    "TopicPartition",
     "UnansweredFetches",
 )

@@ -27,6 +27,7 @@ from aiokafka.errors import (
 from ..config import (
     MSK,
     OAUTHBEARER,
+    ONE,
     SASL_MECHANISMS,
     SECURITY_PROTOCOLS,
     Config,
@@ -39,6 +40,7 @@ from ..logins.sources import kafka_tokens
 from ..storage import consumer_group
 from ..worker import Retention
 from . import logins
+from .topic_partition import Division
 
 NEW_PARTITIONS_NOTICED_MS: Final = 15_000
 """How often the client asks for the partitions of its topics."""
@@ -53,6 +55,9 @@ class KafkaSettings:
 
     bootstrap_servers: str
     topics: tuple[str, ...] = ()
+    division: Division = Division()
+    idle_after_s: float = 0
+    """0: a partition without records is waited for."""
     group_id: str = "relevanced"
     client_id: str = "relevanced"
     security_protocol: str = "PLAINTEXT"
@@ -269,6 +274,8 @@ def kafka_settings(config: Config) -> KafkaSettings:
     return KafkaSettings(
         bootstrap_servers=",".join(kafka.bootstrap_servers),
         topics=kafka.topics,
+        division=Division(kafka.lanes == ONE),
+        idle_after_s=kafka.idle_after_s,
         group_id=consumer_group(config),
         client_id=f"{kafka.client_id}-{socket.gethostname()}-{os.getpid()}",
         security_protocol=kafka.security_protocol,

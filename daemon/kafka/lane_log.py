@@ -4,12 +4,12 @@ read again what a worker has read.
     async with LaneLogs(settings) as logs:
         log = await logs.open(lane, begin, end, marks)
         while not log.is_read:
-            for topic in log.unread:
-                records = await log.take(topic, 10_000)
+            for name in log.unread:
+                records = await log.take(name, 10_000)
 
 Isolation level, codecs and topic ids are those of the worker's own reader, so what it left out is
-left out here. Memory is that of one fetch of each topic. A fault ends the reading: nothing is
-passed over.
+left out here. Memory is that of one fetch of each topic-partition. A fault ends the reading:
+nothing is passed over.
 """
 
 import time
@@ -29,8 +29,8 @@ from .client import KafkaSettings, consumer_arguments, stop_client
 from .partitions import Record, not_yet_taken
 from .resuming import KnownLogs, log_bounds, starting_offsets
 from .topic_ids import fetch_by_id
-from .topic_partition import TopicPartition
-from .topics import describe_topics, require_equal_counts
+from .topic_partition import Logs, TopicPartition, place_in
+from .topics import describe_topics, require_counts
 
 FETCH_WAIT_MS: Final = 500
 PATIENCE_S: Final = 30.0
@@ -39,7 +39,7 @@ PATIENCE_S: Final = 30.0
 
 @dataclass(frozen=True)
 class LogSpan:
-    """The offsets of one topic of a lane that are read: [begin, end)."""
+    """The offsets of one topic-partition of a lane that are read: [begin, end)."""
 
     begin: int
     end: int
@@ -59,17 +59,17 @@ class LaneLog:
         self._consumer = consumer
         self._lane = lane
         self.spans = spans
-        """By topic."""
+        """By log."""
         self.next_offsets = {
-            topic: min(max(span.begin, span.earliest), span.end) for topic, span in spans.items()
+            log: min(max(span.begin, span.earliest), span.end) for log, span in spans.items()
         }
-        """Where the next `take` of each topic begins."""
+        """Where the next `take` of each log begins."""
         self._first = dict(self.next_offsets)
 
     @property
     def unread(self) -> list[str]:
-        """The topics that are not read to their end."""
-        return [topic for topic, at in self.next_offsets.items() if at < self.spans[topic].end]
+        """The logs that are not read to their end."""
+        return [log for log, at in self.next_offsets.items() if at < self.spans[log].end]
 
     @property
     def is_read(self) -> bool:
@@ -79,33 +79,32 @@ class LaneLog:
     @property
     def share_read(self) -> float:
         """The share of the offsets that was taken, in [0, 1]; 1 where there are none."""
-        total = sum(span.end - self._first[topic] for topic, span in self.spans.items())
-        taken = sum(at - self._first[topic] for topic, at in self.next_offsets.items())
+        total = sum(span.end - self._first[log] for log, span in self.spans.items())
+        taken = sum(at - self._first[log] for log, at in self.next_offsets.items())
         return taken / total if total else 1.0
 
-    async def take(self, topic: str, max_records: int) -> list[Record]:
-        """Return the next records of a topic, in offset order, at most so many; none only at its
-        end. Raises Unavailable."""
-        place, last = TopicPartition(topic, self._lane), self.spans[topic].end
+    async def take(self, log: str, max_records: int) -> list[Record]:
+        """Return the next records of a log, in offset order, at most so many; none only at its end.
+        Raises Unavailable."""
+        place, last = place_in(self._lane, log), self.spans[log].end
         since_s = time.monotonic()
-        while (first := self.next_offsets[topic]) < last:
-            fetched = await self._fetch(place, max_records)
+        while (first := self.next_offsets[log]) < last:
+            where = f"{place.topic}[{place.partition}] from offset {first} on"
+            fetched = await self._fetch(place, where, max_records)
             # The client also steps over what is no record: markers, aborted transactions.
             position = min(await self._consumer.position(place), last)
             records = [r for r in not_yet_taken(fetched, first) if r.offset < last]
-            self.next_offsets[topic] = max(first, position)
+            self.next_offsets[log] = max(first, position)
             if records:
                 return records
             if position > first:
                 since_s = time.monotonic()
             elif time.monotonic() - since_s > PATIENCE_S:
-                where = f"{topic}[{self._lane}]: nothing from offset {first} on"
-                raise Unavailable(f"Kafka: {where} within {PATIENCE_S:.0f} s")
+                raise Unavailable(f"Kafka: {where}: nothing within {PATIENCE_S:.0f} s")
         self._consumer.pause(place)
         return []
 
-    async def _fetch(self, place: TopicPartition, max_records: int) -> list[Record]:
-        where = f"{place.topic}[{place.partition}] from offset {self.next_offsets[place.topic]} on"
+    async def _fetch(self, place: TopicPartition, where: str, max_records: int) -> list[Record]:
         try:
             with unpacking_aside(self._consumer):
                 fetched: Mapping[TopicPartition, list[Record]] = await self._consumer.getmany(
@@ -127,15 +126,15 @@ class LaneLogs:
         aiokafka_patches.install()
         self._settings = settings
         self._known = KnownLogs()
-        self._partitions = 0
+        self._counts: Mapping[str, int] = {}
         self._consumer: Any = None
 
     async def __aenter__(self) -> "LaneLogs":
         counts, obstacle = await describe_topics(self._settings)
         if obstacle is not None:
             raise Unavailable(f"Kafka: {obstacle.reason}")
-        require_equal_counts(counts)
-        self._partitions = min(counts.values())
+        require_counts(counts, self._settings.division)
+        self._counts = counts
         arguments = consumer_arguments(self._settings) | {"group_id": None}
         self._consumer = AIOKafkaConsumer(**arguments)
         try:
@@ -151,37 +150,42 @@ class LaneLogs:
 
     @property
     def lanes(self) -> int:
-        """The number of lanes: of partitions of each topic."""
-        return self._partitions
+        """The number of lanes."""
+        return self._settings.division.count(min(self._counts.values(), default=0))
+
+    def _logs(self, lane: int) -> Logs:
+        """The logs of a lane, as the topics are now."""
+        division, counts = self._settings.division, self._counts
+        of_topics = [TopicPartition(t, n) for t in self._settings.topics for n in range(counts[t])]
+        return division.logs_of(place for place in of_topics if division.lane_of(place) == lane)
 
     async def offsets(self, lane: int, at: Start, now_ms: int) -> dict[str, int]:
-        """Return, by topic, an end of a lane's log, or the offset of the first record that is so
+        """Return, by log, an end of it, or the offset of the first record that is so
         young at `now_ms` by its Kafka timestamp (the end where none is). Raises Unavailable."""
-        places = [TopicPartition(topic, lane) for topic in self._settings.topics]
-        return await starting_offsets(self._consumer, places, at, now_ms)
+        return await starting_offsets(self._consumer, self._logs(lane), at, now_ms)
 
     async def open(
         self, lane: int, begin: Mapping[str, int], until: Mapping[str, int], marks: LogMarks
     ) -> LaneLog:
-        """Return the log of a lane, to be read from `begin` to before `until`, by topic; a topic
-        that `begin` lacks is read from its first record on. What was opened before is closed.
+        """Return the log of a lane, to be read from `begin` to before `until`, by log; one that
+        `begin` lacks is read from its first record on. What was opened before is closed.
 
         Raises LogChanged where a log is not the one of its mark, or ends before `until`, and
         Unavailable."""
-        if lane >= self._partitions:
-            raise Unavailable(f"Kafka: lane {lane}: the topics have {self._partitions} partitions")
-        places = [TopicPartition(topic, lane) for topic in until]
-        found = await self._known.resumption(self._consumer, places, until, marks)
-        earliest, _ = await log_bounds(self._consumer, places)
+        logs = {place_in(lane, log): log for log in until}
+        for topic, partition in logs:
+            if partition >= self._counts[topic]:
+                has = f"{topic} has {self._counts[topic]} partitions"
+                raise Unavailable(f"Kafka: lane {lane}: {has}")
+        found = await self._known.resumption(self._consumer, logs, until, marks)
+        earliest, _ = await log_bounds(self._consumer, logs)
         self._known.fence.update(found.topic_ids)
         spans = {
-            place.topic: LogSpan(
-                begin.get(place.topic, earliest[place]), until[place.topic], earliest[place]
-            )
-            for place in places
+            log: LogSpan(begin.get(log, earliest[place]), until[log], earliest[place])
+            for place, log in logs.items()
         }
-        log = LaneLog(self._consumer, lane, spans)
-        self._consumer.assign(places)
-        for place in places:
-            self._consumer.seek(place, log.next_offsets[place.topic])
-        return log
+        read = LaneLog(self._consumer, lane, spans)
+        self._consumer.assign(list(logs))
+        for place, log in logs.items():
+            self._consumer.seek(place, read.next_offsets[log])
+        return read

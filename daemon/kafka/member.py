@@ -41,7 +41,7 @@ class GroupMember:
     ) -> None:
         """`fence`: what is fetched by topic id, see `topic_ids`."""
         self.consumer: Any = None
-        self.assignor = OneRedisAssignor(UNKNOWN)
+        self.assignor = OneRedisAssignor(UNKNOWN, settings.division)
         self.rebalancing_since_s: float | None = time.monotonic()
         """Since when there is no assignment, or the present one is being revoked; else None."""
         self._settings = settings
@@ -63,7 +63,7 @@ class GroupMember:
         """Connect, waiting for the cluster, and ask to join the group as one of the Redis of this
         note; the assignment comes while polling.
         """
-        self.assignor = OneRedisAssignor(note)
+        self.assignor = OneRedisAssignor(note, self._settings.division)
         consumer = await self._connected()
         self.rebalancing_since_s = time.monotonic()
         self.consumer = consumer
@@ -148,7 +148,7 @@ class GroupMember:
             consumer = AIOKafkaConsumer(
                 **consumer_arguments(self._settings),
                 # One assignor: with several, aiokafka joins several times. Range: it assigns equal
-                # partition numbers of all topics to one member.
+                # partition numbers of all topics to one member, and all to the only one.
                 partition_assignment_strategy=(self.assignor,),
             )
             started = False

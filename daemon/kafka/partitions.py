@@ -1,8 +1,8 @@
 """Which topic-partitions this process reads, how far, and what keeps it from reading one.
 
-A lane is partition number p of every input topic, and is read only where all of these
-topic-partitions are assigned: an impression and its feedback meet there. The rules keep no client
-and no clock: both are given.
+A lane is partition number p of every input topic, or all partitions of all. It is read only where
+all of its topic-partitions are assigned: an impression and its feedback meet there. The rules keep
+no client and no clock: both are given.
 """
 
 import math
@@ -17,7 +17,7 @@ import structlog
 from ..backoff import doubled_s
 from ..telemetry import ADVICE, NoteFault, RateLimit
 from ..worker import OffsetBeyondEnd, PartitionStatus
-from .topic_partition import TopicPartition
+from .topic_partition import Division, Logs, TopicPartition
 
 NO_TIMESTAMP: Final = -1
 
@@ -223,12 +223,12 @@ class UnansweredFetches:
 
 
 def split_lanes(
-    assigned: Iterable[TopicPartition], topics: Collection[str]
+    assigned: Iterable[TopicPartition], topics: Collection[str], division: Division
 ) -> tuple[frozenset[int], dict[int, list[str]]]:
     """Return the lanes assigned whole, and those assigned in part with the topics they lack."""
     topics_of: dict[int, set[str]] = {}
-    for topic, partition in assigned:
-        topics_of.setdefault(partition, set()).add(topic)
+    for place in assigned:
+        topics_of.setdefault(division.lane_of(place), set()).add(place.topic)
     missing = {lane: sorted(set(topics) - names) for lane, names in topics_of.items()}
     whole = frozenset(lane for lane, names in missing.items() if not names)
     return whole, {lane: names for lane, names in sorted(missing.items()) if names}
@@ -240,8 +240,9 @@ class AssignedLanes:
     `next_offset` has the topic-partitions of the open lanes, and no others.
     """
 
-    def __init__(self, topics: Sequence[str]) -> None:
+    def __init__(self, topics: Sequence[str], division: Division = Division()) -> None:
         self.topics = tuple(topics)
+        self.division = division
         self.generation = 0
         """Grows with every rebalance."""
         self.assigned: frozenset[TopicPartition] = frozenset()
@@ -256,7 +257,7 @@ class AssignedLanes:
         """Take over what a rebalance assigned; no lane is open after it."""
         self.revoke()
         self.assigned = frozenset(topic_partitions)
-        self.whole, self.missing_topics = split_lanes(self.assigned, self.topics)
+        self.whole, self.missing_topics = split_lanes(self.assigned, self.topics, self.division)
 
     def revoke(self) -> None:
         """Drop the whole assignment; open lanes count as lost."""
@@ -267,10 +268,10 @@ class AssignedLanes:
         self.next_offset.clear()
 
     def open(self, lane: int, offsets: Mapping[str, int]) -> None:
-        """Begin to read the lane at these offsets, one of each topic."""
+        """Begin to read the lane at these offsets, one of each log."""
         self._open.add(lane)
-        for topic_partition in self.topic_partitions(lane):
-            self.next_offset[topic_partition] = offsets[topic_partition.topic]
+        for topic_partition, log in self.logs(lane).items():
+            self.next_offset[topic_partition] = offsets[log]
 
     def close(self, lane: int, *, lost: bool) -> None:
         """Stop reading the lane, which stays assigned. `lost`: the caller of `take_lost` is to
@@ -279,16 +280,19 @@ class AssignedLanes:
         if lane in self._open and lost:
             self._lost.add(lane)
         self._open.discard(lane)
-        for topic_partition in self.topic_partitions(lane):
+        for topic_partition in self.logs(lane):
             self.next_offset.pop(topic_partition, None)
 
-    def topic_partitions(self, lane: int) -> list[TopicPartition]:
-        """Return the topic-partitions of a lane."""
-        return [TopicPartition(topic, lane) for topic in self.topics]
+    def logs(self, lane: int) -> Logs:
+        """Return the topic-partitions of a lane, topic by topic, and its names of their logs."""
+        if not self.division.is_one:
+            return self.division.logs_of(TopicPartition(topic, lane) for topic in self.topics)
+        order = self.topics.index
+        return self.division.logs_of(sorted(self.assigned, key=lambda p: (order(p[0]), p[1])))
 
     def positions(self, lane: int) -> dict[TopicPartition, int]:
         """Return the next offset of each topic-partition of an open lane."""
-        return {place: self.next_offset[place] for place in self.topic_partitions(lane)}
+        return {place: self.next_offset[place] for place in self.logs(lane)}
 
     @property
     def open_lanes(self) -> frozenset[int]:
@@ -358,24 +362,51 @@ def partition_count(consumer: Any, topics: Sequence[str]) -> int:
     return max((len(ids) for ids in found if ids), default=0)
 
 
-def caught_up(consumer: Any, lanes: AssignedLanes, of: Iterable[int]) -> frozenset[int]:
-    """Return which of these open lanes were just seen at the ends of all their logs."""
-    now_ms = int(time.time() * 1000)
-    return frozenset(lane for lane in of if _is_caught_up(consumer, lanes, lane, now_ms))
-
-
-def _is_caught_up(consumer: Any, lanes: AssignedLanes, lane: int, now_ms: int) -> bool:
-    """Whether the ends of all logs of an open lane were just seen, with nothing left to deliver.
+def at_ends(
+    consumer: Any, lanes: AssignedLanes, of: Iterable[int]
+) -> dict[int, set[TopicPartition]]:
+    """Return, of these open lanes, which topic-partitions were just seen at the ends of their logs,
+    with nothing left to deliver.
 
     The end is that of the log, not of its committed part: while a transaction is open, records may
     come that are older than the clock.
     """
-    return all(
-        is_at_end(
-            lanes.next_offset[topic_partition],
-            consumer.highwater(topic_partition),
-            consumer.last_poll_timestamp(topic_partition),
-            now_ms,
-        )
-        for topic_partition in lanes.topic_partitions(lane)
-    )
+    now_ms = int(time.time() * 1000)
+    return {
+        lane: {
+            place
+            for place, next_offset in lanes.positions(lane).items()
+            if is_at_end(
+                next_offset,
+                consumer.highwater(place),
+                consumer.last_poll_timestamp(place),
+                now_ms,
+            )
+        }
+        for lane in of
+    }
+
+
+class IdleLogs:
+    """Which topic-partitions have been at their ends for long."""
+
+    def __init__(self, after_s: float) -> None:
+        """`after_s`: how long; 0: none ever is."""
+        self._after_s = after_s
+        self._since: dict[TopicPartition, tuple[int, float]] = {}
+        """At which offset, and since when, each was seen at its end."""
+
+    def find(self, at_end: Mapping[TopicPartition, int], now_s: float) -> set[TopicPartition]:
+        """Return those that got no record for so long. `at_end`: the next offsets of those that are
+        at their ends now."""
+        self._since = {
+            place: (
+                since
+                if (since := self._since.get(place)) and since[0] == offset
+                else (offset, now_s)
+            )
+            for place, offset in at_end.items()
+        }
+        if not self._after_s:
+            return set()
+        return {place for place, (_, s) in self._since.items() if now_s - s >= self._after_s}

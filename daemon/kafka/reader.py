@@ -63,7 +63,7 @@ class Reader:
         self._logged_error: str | None = None
 
     def take(self, lanes: Collection[int]) -> Records:
-        """Return what was gathered of these lanes since the last call: lane → topic → records in
+        """Return what was gathered of these lanes since the last call: lane → log → records in
         offset order. Drops what was gathered of lanes that are not open any more.
         """
         for lane in self._ready.keys() - self._lanes.open_lanes:
@@ -74,6 +74,9 @@ class Reader:
     def waiting_lanes(self) -> frozenset[int]:
         """The lanes with gathered records that were not taken."""
         return frozenset(self._ready)
+
+    def _lane_of(self, place: TopicPartition) -> int:
+        return self._lanes.division.lane_of(place)
 
     def drop(self, lane: int) -> None:
         """Drop what was gathered of a lane that is not read any more."""
@@ -108,7 +111,7 @@ class Reader:
         wanted = [
             topic_partition
             for topic_partition in self._lanes.next_offset
-            if topic_partition.partition in lanes and topic_partition not in excluded
+            if self._lane_of(topic_partition) in lanes and topic_partition not in excluded
         ]
         read = self._one_by_one if self.faults.suspects else self._together
         try:
@@ -134,8 +137,8 @@ class Reader:
 
     async def _fill_up(self, consumer: Any, fetched: Fetched, max_records: int) -> None:
         """Fetch the rest of the last lane's batch: `max_records` cut it short after the others."""
-        lane = list(fetched)[-1].partition
-        last = [topic_partition for topic_partition in fetched if topic_partition.partition == lane]
+        lane = self._lane_of(list(fetched)[-1])
+        last = [place for place in fetched if self._lane_of(place) == lane]
         room = max_records - sum(len(fetched[topic_partition]) for topic_partition in last)
         if room > 0:
             await self._accept(consumer, await consumer.getmany(*last, max_records=room))
@@ -191,8 +194,9 @@ class Reader:
                 continue  # closed while this was on its way
             new = not_yet_taken(records, next_offset[topic_partition])
             if new:
-                topic, lane = topic_partition
-                self._ready.setdefault(lane, {}).setdefault(topic, []).extend(new)
+                of_lane = self._ready.setdefault(self._lane_of(topic_partition), {})
+                (log,) = self._lanes.division.logs_of([topic_partition]).values()
+                of_lane.setdefault(log, []).extend(new)
         for topic_partition, expected in next_offset.items():
             # The client also steps over what is no record: markers, aborted transactions. And, when
             # it makes up an error of its own, over one record.
@@ -250,7 +254,7 @@ class Reader:
         answered_ms = {
             topic_partition: consumer.last_poll_timestamp(topic_partition)
             for topic_partition in read
-            if topic_partition.partition in lanes
+            if self._lane_of(topic_partition) in lanes
         }
         for topic_partition in self._unanswered.find(answered_ms, time.monotonic(), silence_s):
             reason = f"no answer to its fetches for {silence_s:.0f} s"
@@ -279,16 +283,17 @@ class Reader:
         """Close the lanes whose logs do not have the next offset, or are gone: opening them anew
         finds out what happened.
         """
-        for (topic, lane), offset in error.args[0].items():
+        for place, offset in error.args[0].items():
+            lane = self._lane_of(place)
             if lane not in self._lanes.open_lanes:
                 continue
             logger.warning(
                 "offset out of range, or another log: opening the lane anew",
-                topic=topic,
-                partition=lane,
+                topic=place.topic,
+                partition=place.partition,
                 offset=offset,
             )
-            consumer.pause(*self._lanes.topic_partitions(lane))
+            consumer.pause(*self._lanes.logs(lane))
             self._lanes.close(lane, lost=True)
             self.drop(lane)
 

@@ -1,7 +1,7 @@
 """Where reading of a lane resumes, once its logs are known to be the ones that were read."""
 
 import asyncio
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
@@ -21,7 +21,7 @@ from .aiokafka_patches import client_of
 from .client import KafkaSettings, client_arguments, stop_client
 from .partitions import records_of, resume_offset
 from .topic_ids import Fence, is_fetched_by_id, topic_ids
-from .topic_partition import TopicPartition
+from .topic_partition import Logs, TopicPartition, place_in
 from .topics import describe_topics
 
 ANSWER_PATIENCE_S: Final = 10.0
@@ -32,41 +32,40 @@ logger = structlog.get_logger(__name__)
 
 
 async def log_bounds(
-    consumer: Any, topic_partitions: Sequence[TopicPartition]
+    consumer: Any, topic_partitions: Collection[TopicPartition]
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
     """Return the first offset of each log, and the offset after its last readable record.
 
     Raises Unavailable.
     """
+    places = list(topic_partitions)
     starts, ends = await _answer(
-        asyncio.gather(
-            consumer.beginning_offsets(topic_partitions), consumer.end_offsets(topic_partitions)
-        )
+        asyncio.gather(consumer.beginning_offsets(places), consumer.end_offsets(places))
     )
     return starts, ends
 
 
-async def starting_offsets(
-    consumer: Any, topic_partitions: Sequence[TopicPartition], start: Start, now_ms: int
-) -> dict[str, int]:
-    """Return, by topic, the offset where reading begins.
+async def starting_offsets(consumer: Any, logs: Logs, start: Start, now_ms: int) -> dict[str, int]:
+    """Return, by log, the offset where reading begins.
 
     `Ago` counts back from `now_ms`, by the records' Kafka timestamps; where no record is that
     young, reading begins at the end. Raises Unavailable.
     """
-    starts, ends = await log_bounds(consumer, topic_partitions)
+    starts, ends = await log_bounds(consumer, logs)
     if start is LogEnd.EARLIEST:
-        return {topic: offset for (topic, _), offset in starts.items()}
+        return {logs[place]: offset for place, offset in starts.items()}
     if isinstance(start, Ago):
         # The end was asked for first: a record that arrives in between is not skipped.
         since_ms = max(now_ms - start.ms, 0)
-        times = dict.fromkeys(topic_partitions, since_ms)
+        times = dict.fromkeys(logs, since_ms)
         found = await _answer(consumer.offsets_for_times(times))
         ends |= {tp: record.offset for tp, record in found.items() if record is not None}
-    return {topic: offset for (topic, _), offset in ends.items()}
+    return {logs[place]: offset for place, offset in ends.items()}
 
 
-async def first_times(consumer: Any, topic_partitions: Sequence[TopicPartition]) -> dict[str, int]:
+async def first_times(
+    consumer: Any, topic_partitions: Collection[TopicPartition]
+) -> dict[str, int]:
     """Return, by topic, the Kafka timestamp (ms) of the first record of its log; of several
     partitions, the latest: from then on all are there. Raises Unavailable."""
     found = await _answer(consumer.offsets_for_times(dict.fromkeys(topic_partitions, 0)))
@@ -77,43 +76,40 @@ async def first_times(consumer: Any, topic_partitions: Sequence[TopicPartition])
     return times
 
 
-async def group_offsets(
-    consumer: Any, topic_partitions: Sequence[TopicPartition]
-) -> dict[str, int]:
-    """Return, by topic, the offset that the group stores, where it does. Raises Unavailable."""
-    found = await _answer(asyncio.gather(*map(consumer.committed, topic_partitions)))
-    stored = zip(topic_partitions, found, strict=True)
-    return {topic: offset for (topic, _), offset in stored if offset is not None}
+async def group_offsets(consumer: Any, logs: Logs) -> dict[str, int]:
+    """Return, by log, the offset that the group stores, where it does. Raises Unavailable."""
+    found = await _answer(asyncio.gather(*map(consumer.committed, logs)))
+    stored = zip(logs.values(), found, strict=True)
+    return {log: offset for log, offset in stored if offset is not None}
 
 
 def resume_offsets(
-    topic_partitions: Sequence[TopicPartition],
+    logs: Logs,
     stored: Mapping[str, int],
     bounds: tuple[Mapping[TopicPartition, int], Mapping[TopicPartition, int]],
     note: NoteFault,
     topic_ids: Mapping[TopicPartition, str],
 ) -> tuple[dict[str, int], dict[str, int]]:
-    """Return, by topic, the offset where reading resumes, and how many records were deleted unread
-    for the topics that lost any.
+    """Return, by log, the offset where reading resumes, and how many records were deleted unread
+    of the logs that lost any.
 
     `bounds` is what `log_bounds` returned. Raises OffsetBeyondEnd.
     """
     offsets: dict[str, int] = {}
     gaps: dict[str, int] = {}
-    for topic_partition in topic_partitions:
-        topic, partition = topic_partition
+    for topic_partition, log in logs.items():
         start, end = bounds[0][topic_partition], bounds[1][topic_partition]
-        offsets[topic], gone = resume_offset(
-            topic_partition, stored[topic], start, end, topic_ids.get(topic_partition)
+        offsets[log], gone = resume_offset(
+            topic_partition, stored[log], start, end, topic_ids.get(topic_partition)
         )
         if gone:
-            gaps[topic] = gone
+            gaps[log] = gone
             note("records_gone")
             logger.error(
                 "the log begins after the stored offset",
-                topic=topic,
-                partition=partition,
-                stored=stored[topic],
+                topic=topic_partition.topic,
+                partition=topic_partition.partition,
+                stored=stored[log],
                 log_start=start,
                 records_gone=gone,
                 advice=ADVICE["records_gone"],
@@ -145,7 +141,7 @@ READ_UNCOMMITTED: Final = 0
 
 
 async def ids_by_leader(
-    client: Any, topic_partitions: Sequence[TopicPartition]
+    client: Any, topic_partitions: Collection[TopicPartition]
 ) -> dict[TopicPartition, str]:
     """Return the topic ids of these logs, as their leaders know them; without those of a cluster
     that has none. Raises Unavailable.
@@ -231,11 +227,11 @@ NEVER_READ: Final = LogMark()
 
 @dataclass(frozen=True)
 class Resumption:
-    """Where each log of a lane is read on, by topic."""
+    """Where each log of a lane is read on, by log."""
 
     offsets: Mapping[str, int]
     gaps: Mapping[str, int]
-    """How many records were deleted unread, for the topics that lost any."""
+    """How many records were deleted unread, of the logs that lost any."""
     topic_ids: Mapping[TopicPartition, str]
 
 
@@ -278,7 +274,7 @@ class KnownLogs:
     async def resumption(
         self,
         consumer: Any,
-        topic_partitions: Sequence[TopicPartition],
+        logs: Logs,
         stored: Mapping[str, int],
         marks: LogMarks,
         note: NoteFault = ignore_fault,
@@ -290,58 +286,61 @@ class KnownLogs:
         """
         # The lane is not open. Since this process read it, another may have begun another log: the
         # id of that time would let no fetch find the last record.
-        for place in topic_partitions:
+        for place in logs:
             self.fence.pop(place, None)
-        bounds = await log_bounds(consumer, topic_partitions)
+        bounds = await log_bounds(consumer, logs)
         # After the bounds: see `topic_ids`.
         client = client_of(consumer)
-        ids = await ids_by_leader(client, topic_partitions)
+        ids = await ids_by_leader(client, logs)
         try:
-            for place in topic_partitions:
-                mark = marks.get(place.topic, NEVER_READ)
-                require_same_topic(place, stored[place.topic], mark, ids.get(place))
-            offsets, gaps = resume_offsets(topic_partitions, stored, bounds, note, ids)
-            for place in topic_partitions:
-                mark = marks.get(place.topic, NEVER_READ)
-                await require_same_records(client, place, stored[place.topic], mark, ids.get(place))
+            for place, log in logs.items():
+                mark = marks.get(log, NEVER_READ)
+                require_same_topic(place, stored[log], mark, ids.get(place))
+            offsets, gaps = resume_offsets(logs, stored, bounds, note, ids)
+            for place, log in logs.items():
+                mark = marks.get(log, NEVER_READ)
+                await require_same_records(client, place, stored[log], mark, ids.get(place))
         except LogChanged as error:
             note("log_shorter" if isinstance(error, OffsetBeyondEnd) else "log_replaced")
             place = TopicPartition(error.topic, error.partition)
-            mark = marks.get(error.topic, NEVER_READ)
+            error.log = logs[place]
+            mark = marks.get(error.log, NEVER_READ)
             error.unread = self._unread(place, error.stored, mark.topic_id)
             raise
         return Resumption(offsets, gaps, ids)
 
 
-async def ids_by_topic(consumer: Any, topic_partitions: Sequence[TopicPartition]) -> dict[str, str]:
+async def ids_of_logs(consumer: Any, logs: Logs) -> dict[str, str]:
     """Return the topic ids of one lane's logs, where the cluster has topic ids. Raises
     Unavailable.
     """
-    ids = await ids_by_leader(client_of(consumer), topic_partitions)
-    return {topic: topic_id for (topic, _), topic_id in ids.items()}
+    ids = await ids_by_leader(client_of(consumer), logs)
+    return {logs[place]: topic_id for place, topic_id in ids.items()}
 
 
 async def changed_logs(
     settings: KafkaSettings, topic: str, heads: Mapping[int, Head]
-) -> dict[int, LogChanged]:
-    """Return, by lane, what is wrong with the log of a topic, where it is not the one that the lane
-    has read. A lane without a partition of the topic is left out. Raises Unavailable.
+) -> dict[tuple[int, str], LogChanged]:
+    """Return, by lane and log, what is wrong with the logs of a topic that are not those which the
+    lanes have read. Logs of partitions that are not there are left out. Raises Unavailable.
     """
     aiokafka_patches.install()
     counts, obstacle = await describe_topics(settings)
     if obstacle is not None:
         raise Unavailable(obstacle.reason)
     consumer: Any = AIOKafkaConsumer(**client_arguments(settings))
-    changed = dict[int, LogChanged]()
+    changed = dict[tuple[int, str], LogChanged]()
     try:
         await consumer.start()
         for lane, head in heads.items():
-            if lane < counts[topic]:
-                place, stored = TopicPartition(topic, lane), {topic: head.offsets[topic]}
+            for log in head.offsets:
+                place = place_in(lane, log)
+                if place.topic != topic or place.partition >= counts[topic]:
+                    continue
                 try:
-                    await KnownLogs().resumption(consumer, [place], stored, head.logs)
+                    await KnownLogs().resumption(consumer, {place: log}, head.offsets, head.logs)
                 except LogChanged as error:
-                    changed[lane] = error
+                    changed[lane, log] = error
     except (KafkaError, OSError) as error:
         raise Unavailable(f"Kafka: {error}") from error
     finally:

@@ -32,18 +32,25 @@ from . import aiokafka_patches
 from .client import KafkaSettings
 from .group_redis import UNKNOWN, other_redis
 from .member import GroupMember, GroupOffsets
-from .partitions import AssignedLanes, caught_up, is_stuck, partition_count, partition_status
+from .partitions import (
+    AssignedLanes,
+    IdleLogs,
+    at_ends,
+    is_stuck,
+    partition_count,
+    partition_status,
+)
 from .reader import Reader
 from .resuming import (
     KnownLogs,
     Resumption,
     first_times,
     group_offsets,
-    ids_by_topic,
+    ids_of_logs,
     starting_offsets,
 )
-from .topic_partition import TopicPartition
-from .topics import Diagnosis, NoteCounts, ignore_counts, require_equal_counts
+from .topic_partition import TopicPartition, place_in
+from .topics import Diagnosis, NoteCounts, ignore_counts, require_counts
 
 LAST_HINT_PATIENCE_S: Final = 2.0
 
@@ -64,12 +71,13 @@ class KafkaSource:
         aiokafka_patches.install()
         self._settings = settings
         self._note = note
-        self._lanes = AssignedLanes(settings.topics)
+        self._lanes = AssignedLanes(settings.topics, settings.division)
         self._logs = KnownLogs()
         self._member = GroupMember(settings, self._lanes, self._logs.fence, note)
         self._reader = Reader(self._lanes, note)
         self._diagnosis = Diagnosis(settings, note, note_counts)
         self._group = GroupOffsets(self._lanes)
+        self._idle_logs = IdleLogs(settings.idle_after_s)
         self._fetching: asyncio.Task[None] | None = None
         self._joined = False
         self._count_at_start = 0
@@ -84,7 +92,7 @@ class KafkaSource:
         """Return once the cluster and all topics are there; logs what it waits for. Raises
         StartError where the topics do not fit together or the settings cannot work."""
         counts = await self._diagnosis.wait_for_topics()
-        require_equal_counts(counts)
+        require_counts(counts, self._settings.division)
         self._count_at_start = max(counts.values())
 
     async def join(self, note: str = UNKNOWN) -> None:
@@ -160,7 +168,7 @@ class KafkaSource:
         self, lane: int, offsets: Mapping[str, int], marks: LogMarks = NO_MARKS
     ) -> Mapping[str, int]:
         """Read the lane from these next offsets on, from the logs of these marks alone. Returns how
-        many records were deleted unread, for the topics that lost any.
+        many records were deleted unread, of the logs that lost any.
 
         Raises LogChanged (a log is another one), LaneLost (not assigned whole any more),
         Unavailable (no answer in time). The lane is then not open."""
@@ -183,37 +191,37 @@ class KafkaSource:
         generation = self._lanes.generation
         if lane not in self.lanes_to_open():
             raise LaneLost(f"lane {lane} is not to be opened")
-        places = self._lanes.topic_partitions(lane)
-        found = await self._logs.resumption(self._consumer(), places, offsets, marks, note)
+        logs = self._lanes.logs(lane)
+        found = await self._logs.resumption(self._consumer(), logs, offsets, marks, note)
         if self._lanes.generation != generation or lane not in self.lanes_to_open():
             raise LaneLost(f"lane {lane} was taken while it was opened")
         return found
 
     async def topic_ids(self, lane: int) -> Mapping[str, str]:
-        """Return the ids of the lane's topics, where the cluster has them. Raises Unavailable."""
-        return await ids_by_topic(self._consumer(), self._lanes.topic_partitions(lane))
+        """Return, by log, the ids of the lane's topics, where the cluster has them. Raises
+        Unavailable."""
+        return await ids_of_logs(self._consumer(), self._lanes.logs(lane))
 
     async def close(self, lane: int) -> None:
         """Stop reading the lane for now; it stays assigned, and is among `lanes_to_open`."""
         if lane in self._lanes.open_lanes and not self._member.rebalancing:
-            self._member.consumer.pause(*self._lanes.topic_partitions(lane))
+            self._member.consumer.pause(*self._lanes.logs(lane))
         self._lanes.close(lane, lost=False)
         self._reader.drop(lane)
 
     async def starting_offsets(self, lane: int, start: Start, now_ms: int) -> dict[str, int]:
-        """Return, by topic, the offset where a lane without stored offsets begins: an end of its
+        """Return, by log, the offset where a lane without stored offsets begins: an end of its
         logs, or so far back from `now_ms` by the records' Kafka timestamps (the end of the log
         where no record is that young). Raises Unavailable."""
-        places = self._lanes.topic_partitions(lane)
-        return await starting_offsets(self._consumer(), places, start, now_ms)
+        return await starting_offsets(self._consumer(), self._lanes.logs(lane), start, now_ms)
 
     async def first_times(self, lane: int) -> dict[str, int]:
         """Return, by topic, the Kafka timestamp (ms) of its first record. Raises Unavailable."""
-        return await first_times(self._consumer(), self._lanes.topic_partitions(lane))
+        return await first_times(self._consumer(), self._lanes.logs(lane))
 
     async def group_offsets(self, lane: int) -> dict[str, int]:
-        """Return, by topic, the next offset as the group knows it. Raises Unavailable."""
-        return await group_offsets(self._consumer(), self._lanes.topic_partitions(lane))
+        """Return, by log, the next offset as the group knows it. Raises Unavailable."""
+        return await group_offsets(self._consumer(), self._lanes.logs(lane))
 
     async def still_member(self) -> bool:
         """Whether this process was still a member, with the same lanes, after this call began."""
@@ -225,11 +233,12 @@ class KafkaSource:
 
     def hint(self, lane: int, offsets: Mapping[str, int]) -> None:
         """Commit these to the group some time, for lag tools. Never waits, decides nothing."""
-        self._group.note({TopicPartition(topic, lane): at for topic, at in offsets.items()})
+        self._group.note({place_in(lane, log): at for log, at in offsets.items()})
 
     def next_offsets(self, lane: int) -> dict[str, int]:
-        """Return the next offset of every topic of an open lane, after all that `poll` returned."""
-        return {tp.topic: offset for tp, offset in self._lanes.positions(lane).items()}
+        """Return the next offset of every log of an open lane, after all that `poll` returned."""
+        logs, positions = self._lanes.logs(lane), self._lanes.positions(lane)
+        return {logs[place]: offset for place, offset in positions.items()}
 
     @property
     def assignment(self) -> frozenset[TopicPartition]:
@@ -242,9 +251,11 @@ class KafkaSource:
         return self._lanes.open_lanes
 
     @property
-    def partition_count(self) -> int:
-        """The number of partitions of the input topics (the largest, should they differ now)."""
-        return partition_count(self._member.consumer, self._lanes.topics) or self._count_at_start
+    def lane_count(self) -> int:
+        """The number of lanes: of partitions of the input topics (the largest, should they differ
+        now), or one."""
+        found = partition_count(self._member.consumer, self._lanes.topics) or self._count_at_start
+        return self._lanes.division.count(found)
 
     @property
     def obstacle(self) -> str | None:
@@ -317,8 +328,21 @@ class KafkaSource:
         open_lanes = self._lanes.open_lanes
         lanes = self._reader.take(open_lanes.intersection(wanted))
         unread = self._reader.waiting_lanes
-        at_end = caught_up(self._member.consumer, self._lanes, open_lanes - unread)
-        return Batch(lanes, {lane: self.next_offsets(lane) for lane in lanes}, at_end)
+        ends = at_ends(self._member.consumer, self._lanes, open_lanes - unread)
+        caught_up = frozenset(n for n, ended in ends.items() if ended >= self._lanes.logs(n).keys())
+        next_offsets = {lane: self.next_offsets(lane) for lane in lanes}
+        return Batch(lanes, next_offsets, caught_up, self._idle(ends))
+
+    def _idle(self, ends: Mapping[int, Collection[TopicPartition]]) -> dict[int, frozenset[str]]:
+        """The idle logs of lanes that have several of each topic, by these ends of logs."""
+        if not self._lanes.division.is_one:
+            return {}
+        offsets = self._lanes.next_offset
+        at_end = {place: offsets[place] for ended in ends.values() for place in ended}
+        idle = self._idle_logs.find(at_end, time.monotonic())
+        return {
+            n: frozenset(self._lanes.division.logs_of(idle & {*ends[n]}).values()) for n in ends
+        }
 
     def _consumer(self) -> Any:
         if self._member.consumer is None:

@@ -1,7 +1,7 @@
 """Checks that the topics to read exist and fit together, and creates topics.
 
 A lane is partition p of every input topic, so that an impression and its feedback meet. That holds
-only where all topics have equally many partitions.
+only where all topics have equally many partitions; one lane of all partitions asks for nothing.
 """
 
 import asyncio
@@ -28,6 +28,7 @@ from aiokafka.partitioner import murmur2
 from aiokafka.protocol.metadata import MetadataRequest
 
 from ..backoff import doubled_s
+from ..config import ONE
 from ..errors import StartError, Unavailable
 from ..telemetry import ADVICE, KafkaFault, NoteFault, ignore_fault
 from . import aiokafka_patches
@@ -35,26 +36,31 @@ from .aiokafka_patches import unpacking_aside
 from .client import KafkaSettings, client_arguments, consumer_arguments, stop_client
 from .partitions import Record
 from .refusals import Obstacle, obstacle_of
-from .topic_partition import TopicPartition
+from .topic_partition import Division, TopicPartition
 
 FIRST_PAUSE_S: Final = 0.5
 LONGEST_PAUSE_S: Final = 5.0
 
+WAY_OUT: Final = (
+    f'add lanes = "{ONE}" to [kafka]: one process then reads all partitions as one lane'
+)
+"""What helps where topics do not fit together."""
+
 logger = structlog.get_logger(__name__)
 
 
-def require_equal_counts(counts: Mapping[str, int]) -> None:
-    """Raise StartError unless there are topics, all with the same number of partitions."""
+def require_counts(counts: Mapping[str, int], division: Division) -> None:
+    """Raise StartError unless there are topics, with numbers of partitions that make lanes."""
     if not counts:
         raise StartError("kafka.topics: name at least one topic")
-    if len(set(counts.values())) <= 1:
+    if division.is_one or len(set(counts.values())) <= 1:
         return
     listed = ", ".join(f"{topic} has {count}" for topic, count in counts.items())
     raise StartError(
         f"The input topics have unequal numbers of partitions: {listed}. An impression and its"
         " feedback must meet in the same partition number: give all topics the same number of"
         " partitions, the same record key, and the same partitioner (Java's default, murmur2;"
-        " `murmur2_random` in librdkafka)."
+        f" `murmur2_random` in librdkafka). Or {WAY_OUT}."
     )
 
 

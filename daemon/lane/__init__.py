@@ -77,6 +77,7 @@ from .lane import (
     skip_label,
     topic_and_reason,
 )
+from .log_names import log_name, place_of, topic_of
 from .new_impressions import (
     NO_NUMBER,
     NO_UNIT,
@@ -121,7 +122,15 @@ from .row_sets import (
 )
 from .settling import latest_ms
 from .waiting import Held, Waiting, WaitingFeedback
-from .watermarks import Pending, moved, moved_by_all
+from .watermarks import (
+    Lifts,
+    Pending,
+    lane_watermark_ms,
+    lifted_ms,
+    moved,
+    moved_by_all,
+    new_lifts,
+)
 
 __all__ = (
     "COUNTED_BESIDE",
@@ -227,7 +236,14 @@ __all__ = (
     "ShownLists",
     "Since",
     "since_the_beginning",
+    "lane_watermark_ms",
+    "lifted_ms",
+    "Lifts",
+    "log_name",
+    "new_lifts",
+    "place_of",
     "skip_label",
+    "topic_of",
     "SMALLEST",
     "SMALLEST_BYTES",
     "SortedMap",

@@ -33,12 +33,13 @@ from .attribute_texts import AttributeTexts
 from .columns.arrays import Numbers, new_column
 from .gain_states import GainStates
 from .judged import LaneJudged, judged_rows_of
+from .log_names import SlotOrigins, topic_of
 from .new_impressions import Assignments, QueryKeys, SearchColumns, SubjectColumns, TouchColumns
 from .open_impressions import OpenImpressions
 from .queries import LaneQueries, queries_of
 from .row_sets import PagedRows, Rows, RowSet
 from .waiting import WaitingFeedback
-from .watermarks import Pending
+from .watermarks import Pending, lane_watermark_ms
 
 
 def class_files_under(
@@ -66,6 +67,7 @@ COUNT_FAMILIES: Final = (
     "replaced_logs",  # by topic: other logs that lanes began, as an operator permitted
     "judged_late",  # impression, page: of a judged query, and too late for judged rows
     "skipped",  # by topic and reason, as `skip_label` writes them: what mappings leave out
+    "behind_lift",  # by topic: events that are not after the lift of their log
 )
 IMPRESSION_OUTCOMES: Final = (
     "accepted",
@@ -94,15 +96,15 @@ COUNTED_BESIDE: Final = ("rank_mismatch", *TOUCH_OUTCOMES)
 """What of feedback is counted in addition to its one outcome."""
 
 
-def skip_label(topic: str, reason: str) -> str:
-    """Return the label under which `skipped` counts. Names of topics have no slash."""
-    return f"{topic}/{reason}"
+def skip_label(log: str, reason: str) -> str:
+    """Return the label under which `skipped` counts. Reasons have no slash."""
+    return f"{log}/{reason}"
 
 
 def topic_and_reason(label: str) -> tuple[str, str]:
-    """Return the parts of a label of `skipped`."""
-    topic, _, reason = label.partition("/")
-    return topic, reason
+    """Return the topic and the reason in a label of `skipped`."""
+    log, _, reason = label.rpartition("/")
+    return topic_of(log), reason
 
 
 @dataclass
@@ -146,16 +148,16 @@ class BatchChanges:
 
 @dataclass
 class Lane(RowSet):
-    """The memory of one lane, with the rows of clicks. Its topics' watermarks are None until their
-    first event."""
+    """The memory of one lane, with the rows of clicks. The watermarks of its logs are None until
+    their first event."""
 
     number: int
     plan: Plan
     watermarks: dict[str, int | None]
     pending: dict[str, Pending]
-    """What of each topic is ahead of its watermark, and not confirmed."""
+    """What of each log is ahead of its watermark, and not confirmed."""
     offsets: dict[str, int]
-    """Next offset to read, per topic."""
+    """Next offset to read, per log."""
     open: OpenImpressions
     waiting: WaitingFeedback
     segments: LaneSegments
@@ -183,17 +185,31 @@ class Lane(RowSet):
     joins: list[tuple[tuple[object, ...], str, int]] | None = None
     """Where somebody asks: (time, kind, item, rank and grade of feedback, id and time of the
     impression that it joined), of feedback that is joined one by one."""
+    is_one: bool = False
+    """Whether it has all partitions of its topics."""
+    lifts: dict[str, int] = field(default_factory=dict)
+    """Log → the watermark that its records meet at least: of those that were not waited for."""
+    origins: SlotOrigins = field(default_factory=SlotOrigins)
+    """From which logs the open impressions came that this process accepted."""
+    split_ids: int = 0
+    """Impressions, since this was last reported, of which another log had brought a record."""
     mapped_records: Counter[str] = field(default_factory=Counter)
-    """Topic → records that a mapping read since this was last reported: how the process works, and
+    """Log → records that a mapping read since this was last reported: how the process works, and
     no part of the lane's counts."""
     mapped_slowly: Counter[str] = field(default_factory=Counter)
-    """Topic → those of them that were decoded in full."""
+    """Log → those of them that were decoded in full."""
 
     @property
     def watermark_ms(self) -> int | None:
-        """The event time up to which the lane is believed complete: the least of its topics'."""
-        marks = [mark for mark in self.watermarks.values() if mark is not None]
-        return min(marks) if len(marks) == len(self.watermarks) else None
+        """The event time up to which the lane is believed complete: the least of its logs'."""
+        return lane_watermark_ms(self.watermarks, self.lifts)
+
+    def met_ms(self, log: str, watermark: int | None, time_ms: int) -> int | None:
+        """The watermark that an event of this time meets in a log whose own is this. In a lane that
+        lifts logs it meets at least its own time: so no lift before that makes a difference."""
+        if not self.is_one:
+            return watermark
+        return max(time_ms, watermark or 0, self.lifts.get(log, 0))
 
     @property
     def has_its_files(self) -> bool:
@@ -332,6 +348,7 @@ def new_lane(number: int, plan: Plan, offsets: dict[str, int], topics: Sequence[
         watermarks={topic: None for topic in topics},
         pending={topic: Pending() for topic in topics},
         offsets=dict(offsets),
+        is_one=any(topic_of(log) != log for log in topics),
         open=OpenImpressions(
             columns=_columns_of(plan),
             searches=None if plan.searches is None else SearchColumns(),

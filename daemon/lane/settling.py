@@ -45,6 +45,7 @@ def settle(lane: Lane) -> None:
         close_hours(lane, before)
     lane.open.close(closing, before)
     lane.open.trim()
+    lane.origins.forget(lane.open.base)
 
 
 def drop_old_panes(lane: Lane) -> None:

@@ -1,4 +1,4 @@
-"""How the events of a topic-partition move its watermark.
+"""How the events of a topic-partition move its watermark, and where it is not waited for.
 
 Pure, and a function of the log alone: the same after any fault, and for any cut into batches. An
 event that would move the watermark by more than JUMP_MS is *ahead*. It is pending until others
@@ -12,10 +12,14 @@ A jump in time, after an outage or in a topic with an event an hour, is confirme
 nothing near the watermark arrives any more but stragglers. A producer whose clock is wrong is
 contradicted by the others, even where a batch of it fills a partition for seconds; and clocks that
 are wrong by chance never follow each other for long.
+
+A topic-partition that is at its end would hold back all others of its lane. It is *lifted*: for the
+lane it stands a lateness behind them, and its records meet at least that. So only a record that
+comes more than the lateness after others can tell; its own watermark stays what its events made it.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Final, TypeAlias
 
 import msgspec
 import numpy as np
@@ -141,3 +145,37 @@ def _moved_one_by_one(
             watermark = time_ms
         marks.append(watermark)
     return np.array(marks, np.int64)
+
+
+Watermarks: TypeAlias = Mapping[str, int | None]
+"""Log → watermark, None before its first event."""
+Lifts: TypeAlias = Mapping[str, int]
+"""Log → the watermark that its records meet at least, of those that were lifted."""
+
+
+def lifted_ms(watermark: int | None, lift: int | None) -> int | None:
+    """Where a log of this watermark and lift stands for its lane."""
+    if watermark is None or lift is None:
+        return lift if watermark is None else watermark
+    return max(watermark, lift)
+
+
+def lane_watermark_ms(watermarks: Watermarks, lifts: Lifts) -> int | None:
+    """The watermark of a lane: the least of its logs; None while one of them had no event and is
+    not lifted."""
+    marks = [lifted_ms(mark, lifts.get(log)) for log, mark in watermarks.items()]
+    known = [mark for mark in marks if mark is not None]
+    return min(known) if known and len(known) == len(marks) else None
+
+
+def new_lifts(
+    watermarks: Watermarks, lifts: Lifts, idle: Collection[str], lateness_ms: int, clock_ms: int
+) -> dict[str, int]:
+    """What idle logs are to be lifted to, where that is more than they are at: the lateness behind
+    the greatest watermark, and behind the clock, which a wrong one may be ahead of."""
+    greatest = max((mark for mark in watermarks.values() if mark is not None), default=None)
+    if greatest is None:
+        return {}
+    to_ms = min(greatest, clock_ms) - lateness_ms
+    at = {log: lifted_ms(watermarks[log], lifts.get(log)) for log in idle if log in watermarks}
+    return {log: to_ms for log, mark in at.items() if mark is None or mark < to_ms}

@@ -117,15 +117,23 @@ class LaneDriver:
         rules.apply(self.lane, topic, events)
         self._end_batch(topic, {})
 
-    def _end_batch(self, topic: str, next_offsets: Mapping[str, int]) -> None:
+    def _end_batch(self, log: str | None, next_offsets: Mapping[str, int]) -> None:
         lane = self.lane
         batch.end(lane, next_offsets)
-        if self._beginning is not None:
-            self._beginning.applied(topic, lane.watermarks[topic])
+        if self._beginning is not None and log is not None:
+            self._beginning.applied(log, lane.watermarks[log])
         settled = Settled.of(lane, self.first_ms)
         for sink in self._sinks:
             sink.take(settled)
         lane.start_batch()
+
+    def lift(self, lifts: Mapping[str, int]) -> None:
+        """Let the lane go on as if these logs had been lifted on the way: no record that is not
+        behind a lift could tell."""
+        if lifts:
+            batch.begin(self.lane)
+            self.lane.lifts.update(lifts)
+            self._end_batch(None, {})
 
     def note_end(self) -> None:
         """Join what last touch holds: no impression comes any more that it could wait for."""

@@ -4,14 +4,14 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final, TypeAlias
 
-from ..config import Ago, Config, LogEnd
+from ..config import ONE, Ago, Config, LogEnd
 from ..kafka import LaneLog, LaneLogs, kafka_settings
 from ..lane import new_lane
 from ..panes import HOUR_MS
 from ..plan import Plan
 from ..storage import NO_MARKS
 from .clients import RecordReader, WholeIndex, class_by_the_whole_index, record_reader
-from .driver import LaneDriver, LaneSink, judged_rows
+from .driver import LATEST_MS, LaneDriver, LaneSink, judged_rows
 from .log import LogReplay, LostBeginning
 
 BETWEEN_MS: Final = HOUR_MS
@@ -31,10 +31,11 @@ async def read_log(
         if until_ms is not None and lane.settled_before is not None:
             if lane.settled_before >= until_ms:
                 return
-        topic = replay.next_topic(unread)
-        records = await log.take(topic, replay.batch_records)
-        await reader.prepare(topic, records)
-        replay.apply(topic, records, log.next_offsets[topic])
+        name = replay.next_log(unread)
+        records = await log.take(name, replay.batch_records)
+        await reader.prepare(name, records)
+        replay.lift(log.next_offsets.keys() - log.unread)
+        replay.apply(name, records, log.next_offsets[name])
         await show(log.share_read)
 
 
@@ -63,13 +64,15 @@ async def lanes_from_kafka(
             until = await logs.offsets(number, LogEnd.LATEST, 0)
             log = await logs.open(number, begin, until, NO_MARKS)
             is_whole = not any(log.next_offsets.values())
-            lost = None if is_whole else LostBeginning(plan, most_ms, until)
+            begun = [name for name, end in until.items() if end]
+            lost = None if is_whole else LostBeginning(plan, most_ms, begun)
             lane = new_lane(number, plan, dict(log.next_offsets), list(until))
             class_by_the_whole_index(lane, config)
             if index is not None:
                 judged_rows(lane).files.prepare(index.timeline, index.judgements)
             async with record_reader(config) as reader:
-                replay = LogReplay(lane, reader.decoder, sink, lost)
+                lifts = dict.fromkeys(until, LATEST_MS) if config.kafka.lanes == ONE else {}
+                replay = LogReplay(lane, reader.decoder, sink, lost, lifts)
                 await read_log(log, reader, replay, shown, span.stop)
             yield replay.driver, clock_ms if log.is_read else None
             await shown(1.0)

@@ -19,7 +19,7 @@ from ..storage import JUDGED, unpack_page, whole_or_damaged
 from ..views import LaneFiles, grading_at
 from .buckets import NO_END
 from .driver import LATEST_MS, Settled, judged_rows
-from .proof import NOT_COUNTED, StoredLane, names_of, watermark_of
+from .proof import NOT_COUNTED, StoredLane, names_of
 
 Segment = tuple[str, str]
 """(grouping, segment)."""
@@ -166,7 +166,7 @@ def add_stored(into: JudgedHourRows, stored: StoredLane) -> None:
         return
     into.lanes.append(LaneFiles(head.judged.since_ms, head.judgements.history.entries))
     into.rows.missing.update(head.judged.lost_hours)
-    watermark = watermark_of(head)
+    watermark = head.watermark_ms
     final_ms = 0 if watermark is None else final_before_ms(watermark, plan.timing)
     into.rows.settled_ms = min(into.rows.settled_ms, final_ms)
     with whole_or_damaged(f"lane {stored.lane}, judged hours"):

@@ -17,15 +17,16 @@ full, and so is every pane that begins after it.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from types import MappingProxyType
 from typing import Final
 
 from ..attribution import LoggedRecords, Part, runs
 from ..events import Decoder, LogRecord, Rejected
-from ..lane import Lane
+from ..lane import Lane, Lifts, new_lifts
 from ..panes import GRACE_MS, pane_start
 from ..plan import Plan
 from ..worker import MAX_CHUNK_RECORDS, batch
-from .driver import LaneDriver, LaneSink
+from .driver import LATEST_MS, LaneDriver, LaneSink
 
 
 class LostBeginning:
@@ -102,9 +103,15 @@ class LogReplay:
     """Reads one lane again: `apply` takes records of any topic, as often as there are any."""
 
     def __init__(
-        self, lane: Lane, decode: Decoder, sink: LaneSink, lost: LostBeginning | None = None
+        self,
+        lane: Lane,
+        decode: Decoder,
+        sink: LaneSink,
+        lost: LostBeginning | None = None,
+        lifts: Lifts = MappingProxyType({}),
     ) -> None:
-        """See `LaneDriver`."""
+        """See `LaneDriver`. `lifts`: how far logs may be lifted at most once they are read."""
+        self._lifts = lifts
         self.driver = LaneDriver(lane, sink, beginning=lost)
         self._decode = decode
         self._lost = lost
@@ -117,10 +124,17 @@ class LogReplay:
         ready = self._lost is None or self._lost.is_reached
         return BATCH_RECORDS if ready else FIRST_RECORDS
 
-    def next_topic(self, unread: Collection[str]) -> str:
-        """The topic to read next: of those that have records left, the one that is behind."""
+    def next_log(self, unread: Collection[str]) -> str:
+        """The log to read next: of those that have records left, the one that is behind."""
         marks = self.driver.lane.watermarks
-        return min(unread, key=lambda topic: (marks[topic] is not None, marks[topic] or 0, topic))
+        return min(unread, key=lambda log: (marks[log] is not None, marks[log] or 0, log))
+
+    def lift(self, read: Collection[str]) -> None:
+        """Let the lane not wait for logs that are read to their ends, from its next batch on."""
+        lane = self.driver.lane
+        idle, lateness_ms = self._lifts.keys() & read, lane.plan.timing.lateness_ms
+        lifts = new_lifts(lane.watermarks, lane.lifts, idle, lateness_ms, LATEST_MS)
+        lane.lifts |= {log: min(to_ms, self._lifts[log]) for log, to_ms in lifts.items()}
 
     def apply(self, topic: str, records: Sequence[LogRecord], next_offset: int) -> None:
         """Apply records of one topic, in offset order, as one batch; see `LaneDriver.apply`."""

@@ -266,4 +266,8 @@ async def _proven(config: Config, stored: StoredLane, show: Show) -> Outcome:
         which = "which schemas the registry had then is not stored"
         text = f"{refused[0]} records were refused as {UNKNOWN_SCHEMA}, now {refused[1]} would be"
         return not_provable(stored.lane, f"{text}: {which}")
-    return proof.outcome()
+    outcome, behind = proof.outcome(), sum(head.counts.get("behind_lift", {}).values())
+    if behind and outcome.result == "differs":
+        text = f"{behind} events came behind the lift of an idle partition"
+        return not_provable(stored.lane, f"{text}: where it stood by then is not stored")
+    return outcome

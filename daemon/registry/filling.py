@@ -19,6 +19,7 @@ import structlog
 from ..backoff import finished_before_stop, stopped_within
 from ..errors import RegistryUnavailable, SchemaNotThere
 from ..events import LogRecord
+from ..lane import topic_of
 from ..schemas import MOST_MISSING, SchemaBook, SchemaId, UnreadableSchema
 from ..telemetry import RateLimit
 from .client import NOT_THERE, MissingSchema, Registry
@@ -72,10 +73,10 @@ class SchemaFiller:
     def unknown(self, records: Mapping[str, Sequence[LogRecord]]) -> set[SchemaId]:
         """The schemas that must be fetched before these records are decoded."""
         found, now_ms = set[SchemaId](), _now_ms()
-        for topic in self.book.topics:
-            if topic in records:
-                named = self.book.unknown(records[topic], now_ms)
-                if named and is_any_fresh(records[topic], _clock_ms()):
+        for log, of_log in records.items():
+            if topic_of(log) in self.book.topics:
+                named = self.book.unknown(of_log, now_ms)
+                if named and is_any_fresh(of_log, _clock_ms()):
                     self._doubt(named, now_ms)
                 found |= named
         return found

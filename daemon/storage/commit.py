@@ -23,6 +23,7 @@ from . import (
 from .blocks import Block, encode, merged
 from .head import (
     IDLE_FIELD,
+    LIFTS_FIELD,
     LOGS_FIELD,
     NO_QUERIES,
     NO_STALL,
@@ -246,6 +247,8 @@ def _head_fields(lane: Lane, state: WriterState, idle_ms: int | None) -> dict[st
         "counts": msgspec.json.encode(counts),
         "state": pack(state),
     }
+    if lane.lifts:
+        fields[LIFTS_FIELD] = msgspec.json.encode(lane.lifts)
     if idle_ms is not None:
         fields[IDLE_FIELD] = str(idle_ms).encode()
     return fields

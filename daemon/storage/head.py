@@ -21,7 +21,7 @@ from msgspec.structs import astuple
 
 from ..errors import Damaged
 from ..events import LogRecord
-from ..lane import Pending
+from ..lane import Pending, lane_watermark_ms
 from . import row_pages
 from .experiments import Tracked
 from .keys import ADMITTED_KEY, ROW_KEYS, PackingError, block_key, pack, unpack
@@ -89,7 +89,7 @@ class LaneStart(msgspec.Struct, array_like=True, frozen=True):
     """Where a lane began. The order of the fields is the format."""
 
     offsets: dict[str, int]
-    """By topic."""
+    """By log."""
     topic_ids: dict[str, str]
     """Of the logs that these offsets are of; none of a log that has been replaced since."""
 
@@ -208,9 +208,9 @@ class StallMark(msgspec.Struct, frozen=True):
     times: int
     """How many owners, one after the other, took too long over work that began here."""
     until: Mapping[str, int]
-    """The next offset of each topic after the batch in which it began."""
+    """The next offset of each log after the batch in which it began."""
     record: tuple[str, int] | None = None
-    """Topic and offset, where one record alone was worked on."""
+    """Log and offset, where one record alone was worked on."""
 
 
 NO_STALL: Final = b"null"
@@ -233,6 +233,8 @@ WAY_OUT: Final = (
 )
 """What an operator can do about a damaged lane."""
 LOGS_FIELD: Final = "logs"
+LIFTS_FIELD: Final = "lifts"
+"""Written by lanes that have any."""
 IDLE_FIELD: Final = "idle"
 QUERIES_FIELD: Final = "queries"
 NO_QUERIES: Final = b""
@@ -271,7 +273,7 @@ class WriterState(msgspec.Struct, array_like=True, frozen=True):
     open_hour: int | None = None
     """Rows of hours that start earlier do not change any more."""
     pending: dict[str, Pending] = {}
-    """Topic → what is ahead of its watermark, and what else decides how that moves."""
+    """Log → what is ahead of its watermark, and what else decides how that moves."""
     lost_hours: list[int] = []
     """Starts of hours whose rows the store lost: no sum may contain them."""
     timed_from: int = 0
@@ -292,7 +294,7 @@ class Head:
     start: Mapping[str, int] | None = None
     """Offsets at which the lane began."""
     logs: LogMarks = field(default_factory=dict)
-    """By topic."""
+    """By log."""
     stall: StallMark | None = None
     queries: QueryHead | None = None
     """None where the lane keeps no queries."""
@@ -302,6 +304,13 @@ class Head:
     """The files that graded; None where nothing is judged."""
     classes: ClassesHead | None = None
     """The files that classed queries; None where no attribute is derived by files."""
+    lifts: Mapping[str, int] = field(default_factory=dict)
+    """Log → the watermark that its records meet at least."""
+
+    @property
+    def watermark_ms(self) -> int | None:
+        """The watermark of the lane; None while a log has none."""
+        return lane_watermark_ms(self.watermarks, self.lifts)
 
 
 WRITTEN_BY_COMMITS: Final = ("watermarks", "counts", "state", "keys", "names")
@@ -364,6 +373,7 @@ def _head_of(fields: Mapping[str, bytes]) -> Head:
         judged=unpack(judged, JudgedHead) if (judged := fields.get(JUDGED_FIELD)) else None,
         judgements=unpack(files, TimelineHead) if (files := fields.get(JUDGEMENTS_FIELD)) else None,
         classes=unpack(classes, ClassesHead) if (classes := fields.get(CLASSES_FIELD)) else None,
+        lifts=_offsets(fields.get(LIFTS_FIELD, b"{}")),
     )
 
 

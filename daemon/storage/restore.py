@@ -209,6 +209,11 @@ def _counts_and_names(
 ) -> Lane:
     lane = new_lane(number, plan, dict(head.offsets), topics)
     lane.watermarks.update(head.watermarks)
+    lane.lifts.update(head.lifts)
+    if head.watermark_ms is not None:
+        # A partition that the topic got since: what its lane has settled stays.
+        added = [log for log in topics if log not in head.watermarks]
+        lane.lifts.update(dict.fromkeys(added, head.watermark_ms))
     lane.pending.update(head.state.pending)
     lane.settled_before = head.state.settled_before
     lane.lost_hours = set(head.state.lost_hours)

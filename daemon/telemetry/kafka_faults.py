@@ -45,7 +45,8 @@ ADVICE: Final[Mapping[KafkaFault, str]] = {
     "topic_missing": "Create the topic, or correct kafka.topics; the daemon notices by itself.",
     "not_permitted": "Allow this user READ and DESCRIBE on the topics, and READ on the consumer"
     " group; reading continues by itself.",
-    "partly_assigned": "Give all input topics the same number of partitions.",
+    "partly_assigned": "Give all input topics the same number of partitions, or add"
+    ' lanes = "one" to [kafka].',
     "corrupt_batch": "A disk or a network damaged it; reading of other partitions"
     f" continues. {_SKIP}",
     "unknown_codec": "Let producers compress with gzip, snappy, lz4, zstd or not at all;"

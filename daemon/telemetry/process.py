@@ -153,6 +153,8 @@ class Telemetry:
             "relevanced_lane_rebuilt_from_timestamp_seconds", registry
         )
         self.lost_history_s = _gauge("relevanced_lost_history_seconds", registry)
+        self.split_ids = _counter("relevanced_split_ids_total", registry)
+        self.lifted_partitions = _gauge("relevanced_lifted_partitions", registry)
         self.wrong_lane_feedback = _counter("relevanced_wrong_lane_feedback_total", registry)
         self.dead_letters = _counter("relevanced_dead_letters_total", registry)
         self.schemas = _gauge("relevanced_schemas", registry)
@@ -237,7 +239,12 @@ class Telemetry:
 
     def lane_closed(self, lane: int) -> None:
         """Forget the series of a lane that this process no longer writes. That it stopped stays."""
-        for gauge in (self.open_impressions, self.waiting_feedback, self.lost_history_s):
+        for gauge in (
+            self.open_impressions,
+            self.waiting_feedback,
+            self.lost_history_s,
+            self.lifted_partitions,
+        ):
             _remove(gauge, str(lane))
 
     def partition_lost(self, topic: str, partition: int) -> None:

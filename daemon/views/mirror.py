@@ -215,10 +215,7 @@ class Mirror:
     @property
     def watermark_ms(self) -> int | None:
         """The least watermark of its topic-partitions; None while one has none."""
-        if self.head is None or not self.head.watermarks:
-            return None
-        marks = [mark for mark in self.head.watermarks.values() if mark is not None]
-        return min(marks) if len(marks) == len(self.head.watermarks) else None
+        return None if self.head is None else self.head.watermark_ms
 
     def view(self) -> LaneView:
         """The lane as a value for the snapshot. It must have been read before."""

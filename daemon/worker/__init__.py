@@ -61,6 +61,7 @@ from .silent_topics import (
     silence_text,
     silent_topics,
     unread_reasons,
+    waited_for_text,
 )
 from .source import (
     Batch,
@@ -148,6 +149,7 @@ __all__ = (
     "TRIM_AFTER_RECORDS",
     "trim_heap",
     "unread_reasons",
+    "waited_for_text",
     "WatchedDirectory",
     "Worker",
 )

@@ -99,6 +99,7 @@ def part_steps(
     small_run: int = vectorized.SMALL_RUN,
 ) -> Iterator[None]:
     """Apply what was read of records at once; see `steps`."""
+    lane.origins.note(lane.open.next_slot, topic)
     if isinstance(part, runs.Run):
         yield from vectorized.apply(lane, topic, part, small_run)
     elif isinstance(part, runs.Aside):

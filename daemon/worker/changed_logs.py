@@ -33,7 +33,7 @@ class LastLogs:
 
 async def is_accepted(store: Store, lane: int, error: LogChanged) -> bool:
     """Whether an operator let the lane begin the log that is there. Raises Unavailable."""
-    accepted = await store.accepted_log(lane, error.topic)
+    accepted = await store.accepted_log(lane, error.log)
     return (
         accepted is not None
         and accepted.topic_id == error.found
@@ -43,7 +43,7 @@ async def is_accepted(store: Store, lane: int, error: LogChanged) -> bool:
 
 async def open_logs(source: Source, store: Store, claimed: ClaimedLane) -> Counter[str]:
     """Open the lane at its offsets, and at the start of those logs that were accepted; returns
-    how many records of each topic will never be read, as far as that is known. The caller commits
+    how many records of each log will never be read, as far as that is known. The caller commits
     it together with the new offsets.
 
     Raises LogChanged for a log that is another one and not accepted, LaneLost, Unavailable, Lost.
@@ -57,32 +57,33 @@ async def open_logs(source: Source, store: Store, claimed: ClaimedLane) -> Count
             if not await is_accepted(store, lane.number, error):
                 await _store_found(store, claimed, error)
                 raise
-            mark = claimed.logs.get(error.topic, LogMark())
+            mark = claimed.logs.get(error.log, LogMark())
             if error.found and error.found == mark.topic_id:
-                rewritten.add(error.topic)  # What it deleted had been read, for all that is known.
-            gaps[error.topic] += _begin_new_log(claimed, error)
+                rewritten.add(error.log)  # What it deleted had been read, for all that is known.
+            gaps[error.log] += _begin_new_log(claimed, error)
             continue
-        for topic, mark in claimed.logs.items():
-            claimed.logs[topic] = replace(mark, found=None, unread=None)
-        for topic, records in gone.items():
-            lane.offsets[topic] += records
+        for name, mark in claimed.logs.items():
+            claimed.logs[name] = replace(mark, found=None, unread=None)
+        for name, records in gone.items():
+            lane.offsets[name] += records
         return gaps + Counter({t: n for t, n in gone.items() if t not in rewritten})
 
 
 def _begin_new_log(claimed: ClaimedLane, error: LogChanged) -> int:
     """Let the lane begin the log that was found; returns how many records of the other one are
     known to have been left."""
-    lane, topic = claimed.lane, error.topic
-    mark = claimed.logs.get(topic, LogMark())
+    lane, log_name = claimed.lane, error.log
+    mark = claimed.logs.get(log_name, LogMark())
     unread = error.unread if mark.unread is None else mark.unread
-    lane.offsets[topic] = 0
-    claimed.logs[topic] = LogMark(error.found or None)
+    lane.offsets[log_name] = 0
+    claimed.logs[log_name] = LogMark(error.found or None)
     claimed.stall, claimed.drop_stall = None, True
-    lane.count("replaced_logs", topic, 1)
+    lane.count("replaced_logs", log_name, 1)
     log.warning(
         "another log begun, as accepted",
         lane=lane.number,
-        topic=topic,
+        topic=error.topic,
+        partition=error.partition,
         topic_id_before=mark.topic_id,
         topic_id=error.found or None,
         offset_before=error.stored,
@@ -94,12 +95,12 @@ def _begin_new_log(claimed: ClaimedLane, error: LogChanged) -> int:
 async def _store_found(store: Store, claimed: ClaimedLane, error: LogChanged) -> None:
     """Store that another log was found, and how much of the lane's own is known to be left: when
     its worker is gone, nobody else knows. Raises Unavailable, Lost."""
-    mark = claimed.logs.get(error.topic, LogMark())
+    mark = claimed.logs.get(error.log, LogMark())
     unread = error.unread if mark.unread is None else mark.unread
     now = replace(mark, found=error.found, unread=unread)
     if now == mark:
         return
-    claimed.logs[error.topic] = now
+    claimed.logs[error.log] = now
     commit = plan_commit(claimed)
     if await store.commit(commit) not in ("applied", "already"):
         raise Lost

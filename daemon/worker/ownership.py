@@ -29,6 +29,7 @@ import structlog
 from ..backoff import pause_s
 from ..config import LogEnd, Start
 from ..errors import Damaged, Lost, Unavailable
+from ..lane import place_of
 from ..storage import (
     Answer,
     ClaimedLane,
@@ -145,8 +146,8 @@ class Ownership:
         owned = self.lanes.pop(lane, None)
         if owned is not None:
             self._telemetry.lane_closed(lane)
-            for topic in owned.claimed.lane.watermarks:
-                self._telemetry.partition_lost(topic, lane)
+            for name in owned.claimed.lane.watermarks:
+                self._telemetry.partition_lost(*place_of(lane, name))
             log.info("lane dropped", lane=lane, sequence=owned.claimed.sequence)
 
     async def give_up(self, lane: int, reason: str, *, confirm_first: bool) -> None:
@@ -245,6 +246,9 @@ class Ownership:
         logs = first_marks(await self._source.topic_ids(lane))
         begin = await self._source.starting_offsets(lane, start, int(self._clock() * 1000))
         claimed = await self._recovery.take(lane, begin, start, logs)
+        if begin.keys() - claimed.lane.offsets.keys():  # partitions that came since
+            earliest = await self._source.starting_offsets(lane, LogEnd.EARLIEST, 0)
+            claimed.lane.offsets = {**earliest, **claimed.lane.offsets}
         stored = dict(claimed.logs)
         unread = (
             skipped(claimed.lane.offsets, attempt.durable_offsets) if claimed.sequence == 0 else {}
@@ -279,12 +283,14 @@ class Ownership:
         is_known = claimed.logs == stored and (claimed.layouts_stored or not claimed.sequence)
         if not gaps and is_known and not lane.has_lost_hours:
             return
-        for topic, records in gaps.items():
-            lane.count("gap_records", topic, records)
+        for name, records in gaps.items():
+            lane.count("gap_records", name, records)
+            topic, partition = place_of(lane.number, name)
             log.error(
                 "records lost before they were read",
                 lane=lane.number,
                 topic=topic,
+                partition=partition,
                 records=records,
             )
         commit = await asyncio.to_thread(plan_repair if claimed.outdated else plan_commit, claimed)

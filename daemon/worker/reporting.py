@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from ..lane import Lane
+from ..lane import Lane, lifted_ms, place_of, topic_of
 from ..panes import JUMP_MS
 from ..telemetry import Telemetry
 from .ownership import OwnedLane, Ownership
@@ -60,13 +60,18 @@ class Reporter:
         lost_s = len(lane.lost_hours) * lane.plan.hour_ms / 1000
         telemetry.lost_history_s.labels(str(number)).set(lost_s)
         report_mapped(telemetry, lane)
-        for topic, watermark_ms in lane.watermarks.items():
+        telemetry.split_ids.inc(lane.split_ids)
+        lane.split_ids = 0
+        lifted = (lifted_ms(m, lane.lifts.get(log)) != m for log, m in lane.watermarks.items())
+        telemetry.lifted_partitions.labels(str(number)).set(sum(lifted))
+        for log, watermark_ms in lane.watermarks.items():
             if watermark_ms is not None:
-                telemetry.watermark_s.labels(topic, str(number)).set(watermark_ms / 1000)
+                topic, partition = place_of(number, log)
+                telemetry.watermark_s.labels(topic, str(partition)).set(watermark_ms / 1000)
                 ahead_s = max(watermark_ms / 1000 - self._clock(), 0.0)
-                telemetry.watermark_ahead_s.labels(topic, str(number)).set(ahead_s)
+                telemetry.watermark_ahead_s.labels(topic, str(partition)).set(ahead_s)
                 if ahead_s > JUMP_MS / 1000:
-                    self.ahead[f"{topic}[{number}]"] = ahead_s
+                    self.ahead[f"{topic}[{partition}]"] = ahead_s
 
     def _report_partitions(self, partitions: Sequence[PartitionStatus]) -> None:
         telemetry = self._telemetry
@@ -83,9 +88,9 @@ class Reporter:
 
 def report_mapped(telemetry: Telemetry, lane: Lane) -> None:
     """Count what the mappings of a lane read since the last report."""
-    for topic, count in lane.mapped_records.items():
-        telemetry.mapped_records.labels(topic).inc(count)
-        telemetry.mapped_slowly.labels(topic).inc(lane.mapped_slowly[topic])
+    for log, count in lane.mapped_records.items():
+        telemetry.mapped_records.labels(topic_of(log)).inc(count)
+        telemetry.mapped_slowly.labels(topic_of(log)).inc(lane.mapped_slowly[log])
     lane.mapped_records.clear()
     lane.mapped_slowly.clear()
 

@@ -1,20 +1,22 @@
-"""Topics without one event so far: empty ones, wrong ones, and those of another format. Pure."""
+"""Topics without one event so far: empty ones, wrong ones, and those of another format; and empty
+partitions that a lane waits for. Pure."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
-from ..lane import topic_and_reason
+from ..lane import Lane, place_of, topic_and_reason, topic_of
 
+NAMED: Final = 3
 Counts: TypeAlias = Mapping[str, Mapping[str, int]]
 """Family → label → count, of a lane."""
 
 
 def silent_topics(watermarks: Sequence[Mapping[str, int | None]]) -> tuple[str, ...]:
-    """The topics that have had no event in any lane. `watermarks`: of each lane, topic → watermark,
+    """The topics that have had no event in any lane. `watermarks`: of each lane, log → watermark,
     None before its first event; it is stored, so that a restart does not forget it."""
-    topics = {topic for lane in watermarks for topic in lane}
-    heard = {topic for lane in watermarks for topic, mark in lane.items() if mark is not None}
+    topics = {topic_of(log) for lane in watermarks for log in lane}
+    heard = {topic_of(log) for lane in watermarks for log, mark in lane.items() if mark is not None}
     return tuple(sorted(topics - heard))
 
 
@@ -54,4 +56,19 @@ def silence_text(
         f"{text}records were read that are no events by this configuration ({listed}). What they"
         f" are, and a configuration that reads them: relevanced doctor{server}"
         f" --topics {','.join(topics)}"
+    )
+
+
+def waited_for_text(lane: Lane) -> str:
+    """Which partitions keep a lane of all from settling; "" where none does."""
+    if not lane.is_one:
+        return ""
+    logs = [log for log, mark in lane.watermarks.items() if mark is None and log not in lane.lifts]
+    named = [f"{topic}[{at}]" for topic, at in (place_of(lane.number, log) for log in logs)]
+    if not named:
+        return ""
+    more = f" and {len(named) - NAMED} more" if len(named) > NAMED else ""
+    return (
+        f"nothing settles before the first event of {', '.join(named[:NAMED])}{more}, or before"
+        " kafka.idle_after lets the lane not wait for it"
     )

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from ..config import Start
@@ -30,6 +30,8 @@ class LogChanged(Exception):
     ) -> None:
         """`found`: the topic id of the log that is there; None in a cluster without ids."""
         self.topic, self.partition, self.stored = topic, partition, stored
+        self.log = topic
+        """By which its lane knows it: set by who knows how topic-partitions make lanes."""
         self.found = found or ""
         self.why = why
         self.unread: int | None = None
@@ -81,15 +83,17 @@ class LogRewritten(LogChanged):
 class Batch:
     """What one poll gave.
 
-    `lanes`: lane → topic → records in offset order, for the lanes that have any. `next_offsets`:
-    for the same lanes, the offset of every topic after these records, to be stored with what they
+    `lanes`: lane → log → records in offset order, for the lanes that have any. `next_offsets`: for
+    the same lanes, the offset of every log after these records, to be stored with what they
     produce. `caught_up`: the open lanes whose topic-partitions were all seen at the end of their
-    logs within the last 5 s, with nothing left to deliver.
+    logs within the last 5 s, with nothing left to deliver. `idle`: lane → its logs that are not to
+    be waited for: at their ends, and without a record for long.
     """
 
     lanes: Mapping[int, Mapping[str, Sequence[LogRecord]]]
     next_offsets: Mapping[int, Mapping[str, int]]
     caught_up: frozenset[int]
+    idle: Mapping[int, frozenset[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -125,7 +129,7 @@ class Source(Protocol):
         """The lanes that stopped being open without a `close` since the last call."""
 
     async def topic_ids(self, lane: int) -> Mapping[str, str]:
-        """Return the ids of the topics by their names, where the cluster has such ids. Raises
+        """Return, by log, the ids of the topics, where the cluster has such ids. Raises
         Unavailable.
         """
 
@@ -139,7 +143,7 @@ class Source(Protocol):
         self, lane: int, offsets: Mapping[str, int], marks: LogMarks = NO_MARKS
     ) -> Mapping[str, int]:
         """Read the lane from these offsets, and from no other logs than those of the marks; returns
-        how many records of a topic are gone, where any are.
+        how many records of a log are gone, where any are.
 
         Raises LogChanged, LaneLost, Unavailable.
         """
@@ -148,7 +152,7 @@ class Source(Protocol):
         """Stop reading the lane for now; it stays assigned."""
 
     async def starting_offsets(self, lane: int, start: Start, now_ms: int) -> Mapping[str, int]:
-        """Return, by topic, the offset where a lane without stored offsets begins. `Ago` counts
+        """Return, by log, the offset where a lane without stored offsets begins. `Ago` counts
         back from `now_ms`. Raises Unavailable.
         """
 
@@ -157,7 +161,7 @@ class Source(Protocol):
         have; none of empty logs. Raises Unavailable."""
 
     async def group_offsets(self, lane: int) -> Mapping[str, int]:
-        """Return, by topic, the next offset as the group knows it: a hint of how far some worker
+        """Return, by log, the next offset as the group knows it: a hint of how far some worker
         had come, stored apart from the state. Raises Unavailable."""
 
     async def still_member(self) -> bool:

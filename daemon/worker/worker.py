@@ -15,7 +15,9 @@ from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from ..config import ONE
 from ..events import Decoder
+from ..lane import new_lifts
 from ..storage import note_read
 from . import batch as batches
 from .batch import DeadLetter, Records, idle_mark
@@ -45,6 +47,37 @@ LAST_TRY_S: Final = 5.0
 """How long the commits of batches in hand are still tried once the process is to stop."""
 WRONG_LANE_SAMPLE: Final = 20
 """How much waiting feedback of a batch is looked up in the other lanes."""
+
+
+FEW_SAMPLED: Final = 200
+LEAST_MISPLACED: Final = 0.05
+
+
+@dataclass
+class Misplaced:
+    """How much of the waiting feedback that was looked up lately has its impression in another
+    lane: the topics are not partitioned alike."""
+
+    looked: int = 0
+    found: int = 0
+
+    def note(self, looked: int, found: int) -> None:
+        """Note what came of one sample; earlier ones count less and less."""
+        if self.looked > 10 * FEW_SAMPLED:
+            self.looked, self.found = self.looked // 2, self.found // 2
+        self.looked, self.found = self.looked + looked, self.found + found
+
+    @property
+    def text(self) -> str:
+        """What readiness says; "" while it is little, or little was looked up."""
+        if self.looked < FEW_SAMPLED or self.found < LEAST_MISPLACED * self.looked:
+            return ""
+        return (
+            f"of {self.looked:,} sampled pieces of feedback without an impression, {self.found:,}"
+            " have it in another lane of this process: the topics have different keys or"
+            f' partitioners (relevanced doctor tells which). Mend that, or add lanes = "{ONE}" to'
+            " [kafka]"
+        )
 
 
 @dataclass(frozen=True)
@@ -93,6 +126,7 @@ class Worker:
         self.files = self._waiting_lanes.files
         self._lane_dropped = False
         """Whether a lane was dropped since the last report."""
+        self.misplaced = Misplaced()
 
     @property
     def waiting_for(self) -> dict[str, str]:
@@ -130,6 +164,7 @@ class Worker:
         self._polled_ms = int(self._clock() * 1000)
         async with self._source.batch_in_hand():
             self._drop_lost()
+            batch = self._with_lifts(batch)
             cost = await self._process_lanes(batch, polled_all=not busy)
             self._touch_idle(batch)
             # The new tasks begin: from here on each keeps its own batch in hand.
@@ -253,7 +288,24 @@ class Worker:
         letters, _ = await self._process(owned, topics, next_offsets, PollCost(0))
         return letters
 
-    # Idle lanes
+    # Idle logs, and idle lanes
+
+    def _with_lifts(self, batch: Batch) -> Batch:
+        """Lift idle logs to where the others are; returns the batch with the lanes that must
+        commit this, also where they got no record."""
+        lanes, next_offsets = dict(batch.lanes), dict(batch.next_offsets)
+        for number, idle in batch.idle.items():
+            owned = self._ownership.lanes.get(number)
+            if owned is None or number in self._busy:
+                continue
+            lane = owned.claimed.lane
+            lateness_ms = lane.plan.timing.lateness_ms
+            lifts = new_lifts(lane.watermarks, lane.lifts, idle, lateness_ms, self._polled_ms)
+            if lifts:
+                lane.lifts |= lifts
+                lanes.setdefault(number, {})
+                next_offsets.setdefault(number, {})
+        return replace(batch, lanes=lanes, next_offsets=next_offsets)
 
     def _touch_idle(self, batch: Batch) -> None:
         """Touch every lane that had nothing to commit for a while."""
@@ -285,14 +337,19 @@ class Worker:
     def _sample_wrong_lanes(self, owned: OwnedLane) -> None:
         """Count feedback whose impression is in another lane of this process: the topics are not
         partitioned alike."""
+        if len(self._ownership.lanes) < 2:
+            return
+        looked = found = 0
         waiting, first = owned.claimed.lane.waiting, owned.claimed.next_serial
         for serial in range(first, min(waiting.next_serial, first + WRONG_LANE_SAMPLE)):
             feedback = waiting.by_serial.get(serial)
             if feedback is None or feedback.bound_ms is not None:
                 continue
             others = (o.claimed.lane for o in self._ownership.lanes.values() if o is not owned)
-            if any(lane.open.slots_of(feedback.impression_id) for lane in others):
-                self._telemetry.wrong_lane_feedback.inc()
+            looked += 1
+            found += any(lane.open.slots_of(feedback.impression_id) for lane in others)
+        self._telemetry.wrong_lane_feedback.inc(found)
+        self.misplaced.note(looked, found)
 
     def _report(self) -> None:
         if self._reporter.report() and self._lane_dropped:

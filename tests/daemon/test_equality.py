@@ -1,17 +1,21 @@
 """The numbers are the oracle's, whatever the cut into batches, the interleaving of topics and the
 crashes."""
 
+import json
+import math
 import random
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import accumulate
 from types import SimpleNamespace
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import numpy as np
 import pytest
 
+from relevanced.daemon.lane import new_lane, new_lifts
 from relevanced.daemon.storage import (
     ClaimedLane,
     Head,
@@ -30,6 +34,7 @@ from tests.searches import RULES, searched
 from tests.seeds import seeds
 from tests.streams import (
     SMALL_CONFIG,
+    START_MS,
     as_plain_records,
     random_records,
     topic_names,
@@ -324,3 +329,101 @@ def test_last_touch_equals_the_oracle_for_streams_not_seen_before(rng: np.random
     again = random.Random(int(rng.integers(2**63)))
     config, topics = again.choice(list(TOUCH_CONFIGS.values())), again.choice((1, 2))
     assert_any_cut_equals_the_oracle(again, config, topics=topics, crashes=True)
+
+
+ONE: Final = {"impressions": 3, "feedback": 5}
+"""Partitions of the topics of one lane; the last one of feedback stays empty."""
+
+
+def as_one_lane(records: Sequence[Record], rng: random.Random) -> dict[str, list[Record]]:
+    """The logs of one lane, where feedback lies in any partition."""
+    placed, ends = [], defaultdict[tuple[str, int], int](int)
+    for record in records:
+        partition = record.partition
+        if record.topic == "feedback":
+            partition = rng.randrange(ONE["feedback"] - 1)
+        place = record.topic, partition
+        placed.append(replace(record, partition=partition, offset=ends[place]))
+        ends[place] += 1
+    return oracle.as_one(placed, ONE)
+
+
+class Lifting(Machine):
+    """A lane of which logs are lifted at any time, as far as none of their records tells."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        config = arguments[-1]
+        self.latest = {log: latest_lifts(of, config) for log, of in self.logs.items()}
+        self.lateness_ms = 1000 * config.lateness_s
+
+    def step(self, crashes: bool) -> None:
+        lane = self.claimed.lane
+        idle = [log for log in self.logs if self.rng.random() < 0.3 or not self.logs[log]]
+        lifts = new_lifts(lane.watermarks, lane.lifts, idle, self.lateness_ms, 2**62)
+        lane.lifts |= {
+            log: to_ms
+            for log, to_ms in lifts.items()
+            if to_ms <= self.latest[log][lane.offsets[log]]
+        }
+        super().step(crashes)
+
+
+def latest_lifts(records: Sequence[Record], config: OracleConfig) -> list[float]:
+    """By the next offset of a log: before all events that are left."""
+    latest = [
+        min((e.time_ms - 1 for e in oracle.valid_events(r, config, Counter())), default=math.inf)
+        for r in records
+    ]
+    return list(accumulate([math.inf, *reversed(latest)], min))[::-1]
+
+
+def assert_one_lane_equals_the_oracle(rng: random.Random, config: OracleConfig) -> int:
+    """Returns how many panes have settled."""
+    records = random_records(rng, topics=2, partitions=ONE["impressions"], config=config)
+    if config.join != "id":
+        records = with_visitors(records, rng)
+    machine = Lifting(rng, 0, as_one_lane(records, rng), config)
+    while not machine.done() or not machine.claimed.lane.lifts.keys() >= {"feedback/4"}:
+        machine.step(crashes=True)
+    expected = oracle.run_lane(machine.logs, config, machine.claimed.lane.lifts)
+    assert_equal(machine.claimed.lane, expected)
+    assert_equal(machine.claim().lane, expected)
+    assert not machine.claimed.lane.counts["behind_lift"]
+    return len(expected.totals)
+
+
+@pytest.mark.parametrize("config", [SMALL_CONFIG, *TOUCH_CONFIGS.values()])
+@pytest.mark.parametrize("seed", FEWER_SEEDS)
+def test_one_lane_of_all_partitions_equals_the_oracle_however_it_is_lifted(
+    seed: int, config: OracleConfig
+) -> None:
+    assert_one_lane_equals_the_oracle(random.Random(seed), config)
+
+
+def test_one_lane_equals_the_oracle_for_streams_not_seen_before(rng: np.random.Generator) -> None:
+    again = random.Random(int(rng.integers(2**63)))
+    found = [assert_one_lane_equals_the_oracle(again, SMALL_CONFIG) for _ in range(3)]
+    assert any(found), "nothing settled, though a partition is empty"
+
+
+@pytest.mark.parametrize("small_run", [1, 1000])
+def test_events_behind_a_lift_are_counted(small_run: int) -> None:
+    """And meet it: an impression that has closed by then is late."""
+    plan, decode = plan_of(SMALL_CONFIG), decoder_of(SMALL_CONFIG)
+    lane = new_lane(0, plan, {"events/0": 0, "events/1": 0}, ["events/0", "events/1"])
+    closed_ms = int(plan.timing.closes_at(START_MS))
+    lane.lifts["events/1"] = closed_ms
+    times_ms = [START_MS + n * (closed_ms + 1 - START_MS) // 4 for n in range(5)]
+    values = [
+        {"type": "impression", "impression_id": f"q{n}", "timestamp": at_ms / 1000, "items": ["a"]}
+        for n, at_ms in enumerate(times_ms)
+    ]
+    records = [
+        as_log_record(Record("events", 1, n, None, json.dumps(value).encode()))
+        for n, value in enumerate(values)
+    ]
+    process_batch(lane, {"events/1": records}, {"events/1": 5}, decode, small_run)
+    assert lane.counts["behind_lift"] == {"events/1": 4}
+    assert lane.counts["impression_outcomes"] == {"late": 1, "accepted": 4}
+    assert lane.watermarks["events/1"] == closed_ms + 1

@@ -187,7 +187,7 @@ async def test_start_waits_for_missing_topic(kafka: Broker, topic: str, source: 
     assert not starting.done()
     assert await create_topic(settings(kafka), missing, partitions=1)
     async with asyncio.timeout(8):
-        assert (await starting).partition_count == 1
+        assert (await starting).lane_count == 1
     await kafka.delete_topic(missing)
 
 

@@ -3,6 +3,7 @@ holds in the end is what the oracle makes of the topic."""
 
 import asyncio
 import random
+from collections.abc import Mapping
 from itertools import islice
 from pathlib import Path
 
@@ -78,6 +79,11 @@ class Stage:
         self.events = generate_events(traffic, START_MS)
         self.daemons: list[Daemon] = []
 
+    @property
+    def partitions(self) -> Mapping[str, int]:
+        """Of each topic."""
+        return dict.fromkeys(self.topics, PARTITIONS)
+
     def toml(self, name: str) -> str:
         values = {"bootstrap": self.kafka.bootstrap, "topic": self.topic, "redis": self.redis_url}
         return TOML.format(name=name, **values)
@@ -98,7 +104,11 @@ class Stage:
 
     async def records(self) -> list[Record]:
         """Everything in the topics, as the oracle takes it."""
-        places = [TopicPartition(topic, n) for topic in self.topics for n in range(PARTITIONS)]
+        places = [
+            TopicPartition(topic, n)
+            for topic, count in self.partitions.items()
+            for n in range(count)
+        ]
         consumer = AIOKafkaConsumer(
             bootstrap_servers=self.kafka.bootstrap, auto_offset_reset="earliest"
         )

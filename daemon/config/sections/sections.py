@@ -19,6 +19,7 @@ from ..values.kinds import (
     masked_url,
     number,
     optional,
+    or_off,
     secret,
     setting,
     several,
@@ -40,6 +41,8 @@ ELASTICACHE_SERVERLESS: Final = "elasticache_serverless"
 MEMORYDB: Final = "memorydb"
 TOKENS_OF_REDIS: Final = (OIDC, AZURE, GCP, ELASTICACHE, ELASTICACHE_SERVERLESS, MEMORYDB)
 """What gives tokens."""
+ONE: Final = "one"
+"""One lane, of all partitions of all topics."""
 CONFLUENT: Final = "confluent"
 GLUE: Final = "glue"
 """Kinds of schema registries."""
@@ -78,8 +81,20 @@ class KafkaSection:
     topics: tuple[str, ...] = setting(
         ["search-events"],
         several(TOPIC, "list of topics"),
-        "Topics to read. They need equal partition counts, the same key and the same partitioner.",
+        "Topics to read; without lanes ="
+        f' "{ONE}" of equal partition counts, key and partitioner.',
         shapes=JOIN,
+    )
+    lanes: str = setting(
+        "partition",
+        choice("partition", ONE),
+        f'A lane is the same "partition" of every topic, or "{ONE}" has all, in one process.',
+        shapes=JOIN,
+    )
+    idle_after_s: int = setting(
+        "1m",
+        or_off(duration(1000, 5_000, 86_400_000)),
+        f'With lanes = "{ONE}", a partition without records for so long is not waited for.',
     )
     group_id: str = setting(
         "relevanced", _NAME, "Consumer group; a hash of what the join depends on is appended."
@@ -364,8 +379,8 @@ class AttributionSection:
         return self.join == BY_ID
 
 
-OF_LAST_TOUCH: Final = ("attribution.join", "attribution.touch_wait")
-"""The keys of the other ways to join than by id."""
+LATER: Final = ("attribution.join", "attribution.touch_wait", "kafka.lanes")
+"""The keys of the other ways to join than by id and by partition."""
 
 
 @dataclass(frozen=True)

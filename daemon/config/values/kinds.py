@@ -247,6 +247,18 @@ def duration(unit_ms: int, low_ms: int, high_ms: int = LONGEST_MS) -> Kind[int]:
     return Kind("duration", read, write, number_or_text)
 
 
+def or_off(kind: Kind[int]) -> Kind[int]:
+    """The kind, or "off", which is 0."""
+
+    def read(value: object) -> int:
+        return 0 if value == "off" else kind.read(value)
+
+    def write(value: int) -> str:
+        return kind.write(value) if value else quoted("off")
+
+    return Kind(f'{kind.name} | "off"', read, write, kind.parse)
+
+
 def secret(
     mask: Callable[[str], str] = lambda _: MASK,
     pattern: str = ".+",

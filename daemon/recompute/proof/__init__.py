@@ -15,7 +15,6 @@ from .stored import (
     names_of,
     query_keys_of,
     stored_lane,
-    watermark_of,
     writer_keys,
 )
 
@@ -44,7 +43,6 @@ __all__ = (
     "query_keys_of",
     "stored_lane",
     "StoredLane",
-    "watermark_of",
     "writer_keys",
     "WriterValues",
 )

@@ -23,7 +23,7 @@ from .queries import QueryComparison
 from .rows import JudgedComparison, RowsComparison
 from .stored import StoredLane
 
-BY_OPERATION: Final = ("gap_records", "replaced_logs")
+BY_OPERATION: Final = ("gap_records", "replaced_logs", "behind_lift")
 """Families of counts that say what happened to a worker: they do not follow from the log."""
 JUDGED_LATE: Final = "judged_late"
 OVERFLOW: Final = "experiment_overflow"
@@ -269,12 +269,15 @@ class Proof:
         classes.begin(lane)
         self.comparison = LaneComparison(stored, lane, not lost_beginning, classes)
         self.comparison.judged.begin(lane, grading, is_whole=not lost_beginning)
-        self._lost = LostBeginning(plan, max_future_ms, topics) if lost_beginning else None
-        self.replay = LogReplay(lane, decode, self.comparison, self._lost)
+        begun = [log for log, end in stored.head.offsets.items() if end]
+        self._lost = LostBeginning(plan, max_future_ms, begun) if lost_beginning else None
+        lifts = stored.head.lifts
+        self.replay = LogReplay(lane, decode, self.comparison, self._lost, lifts)
 
     def outcome(self) -> Outcome:
         """Compare all that is left; returns what was found. Raises Damaged."""
         driver, records = self.replay.driver, self.replay.records
+        driver.lift(self.comparison.stored.head.lifts)
         driver.finish_at(None)
         if self._lost is None:
             return outcome_of(self.comparison, records, None, "")

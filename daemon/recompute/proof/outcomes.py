@@ -22,7 +22,7 @@ NEVER_COMPARED: Final = tuple(
             "they say when and by whom something was written",
         ),
         (
-            "counts of gaps and of logs that were replaced",
+            "counts of gaps, of logs that were replaced and of events behind lifts, and lifts",
             "they say what happened to the logs",
         ),
         (

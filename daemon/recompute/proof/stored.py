@@ -106,17 +106,11 @@ def names_of(names: Sequence[tuple[int, str]], page: int) -> Sequence[tuple[int,
     return names[page * PAGE_ROWS : (page + 1) * PAGE_ROWS]
 
 
-def watermark_of(head: Head) -> int | None:
-    """The watermark of the lane: the least of its topics'; None while one has none."""
-    marks = [mark for mark in head.watermarks.values() if mark is not None]
-    return min(marks) if marks and len(marks) == len(head.watermarks) else None
-
-
 def begin_of(head: Head) -> dict[str, int]:
-    """Return the offsets at which a lane began, by topic: without the topics whose log another one
-    has replaced since, and those of which nothing says it."""
+    """Return the offsets at which a lane began, by log: without the logs which others have replaced
+    since, and those of which nothing says it."""
     replaced = head.counts.get("replaced_logs", {})
-    return {topic: at for topic, at in (head.start or {}).items() if topic not in replaced}
+    return {log: at for log, at in (head.start or {}).items() if log not in replaced}
 
 
 def stored_lane(
@@ -186,7 +180,7 @@ def _named(
 
 def kept_panes(panes: Mapping[PaneKey, Packed], head: Head, plan: Plan) -> Mapping[PaneKey, Packed]:
     """The panes that a lane still keeps."""
-    watermark, timing = watermark_of(head), plan.timing
+    watermark, timing = head.watermark_ms, plan.timing
     if watermark is None:
         return panes
     limits = [timing.dropped_before(span, watermark) for span in timing.windows]

@@ -337,9 +337,9 @@ class LaneStore:
         found = await answered(self._client, pairs)
         return head_of({name.decode(): value for name, value in found.items()}) if found else None
 
-    async def accepted_log(self, lane: int, topic: str) -> AcceptedLog | None:
+    async def accepted_log(self, lane: int, log: str) -> AcceptedLog | None:
         """Return the log of a topic that an operator let this lane begin, if any."""
-        return await AcceptedLogs(self._client, self._namespace).of(lane, topic)
+        return await AcceptedLogs(self._client, self._namespace).of(lane, log)
 
     async def touch(self, lane: int, token: str, sequence: int, idle_ms: int | None) -> bool:
         """Return whether the lane still has this token and sequence; if it has, write the idle mark

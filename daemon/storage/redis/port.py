@@ -118,7 +118,7 @@ class Store(Protocol):
         """Return whether the lane still has this token and sequence; if it has, write the idle mark
         (clock in ms) in the same step."""
 
-    async def accepted_log(self, lane: int, topic: str) -> AcceptedLog | None:
+    async def accepted_log(self, lane: int, log: str) -> AcceptedLog | None:
         """Return the log of a topic that an operator let this lane begin, if any."""
 
     async def read(

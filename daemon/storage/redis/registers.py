@@ -4,7 +4,7 @@ and the markers that people set.
 A lane that lost its head, or everything, looks like one that was never claimed. The register of
 lanes tells the two apart, and says from where the log must be read again.
 
-    NAMESPACE:accepted  "LANE TOPIC" → [topic id, stored offset at which it stopped]: the other logs
+    NAMESPACE:accepted  "LANE LOG" → [topic id, stored offset at which it stopped]: the other logs
                         that lanes may begin
     NAMESPACE:markers   marker id → its bytes, and under the empty name a tag that differs after
                         every change; never empty again once it exists: where it is missing after
@@ -31,15 +31,17 @@ class AcceptedLogs:
         self._client = client
         self._key = f"{namespace}:{ACCEPTED_LOGS}"
 
-    async def of(self, lane: int, topic: str) -> AcceptedLog | None:
-        """Return the log of a topic that this lane may begin; None where there is none."""
-        stored: Any = await answered(self._client, self._client.hget(self._key, f"{lane} {topic}"))
+    async def of(self, lane: int, log: str) -> AcceptedLog | None:
+        """Return what this lane may begin in place of one of its logs; None where there is none."""
+        stored: Any = await answered(self._client, self._client.hget(self._key, f"{lane} {log}"))
         return None if stored is None else msgspec.json.decode(stored, type=AcceptedLog)
 
-    async def accept(self, topic: str, logs: Mapping[int, AcceptedLog]) -> None:
-        """Let these lanes begin other logs of a topic. What was accepted before for a lane is
-        replaced."""
-        fields: Any = {f"{lane} {topic}": msgspec.json.encode(log) for lane, log in logs.items()}
+    async def accept(self, accepted: Mapping[tuple[int, str], AcceptedLog]) -> None:
+        """Let lanes begin others in place of their logs, by lane and log. What was accepted before
+        is replaced."""
+        fields: Any = {
+            f"{lane} {log}": msgspec.json.encode(other) for (lane, log), other in accepted.items()
+        }
         await answered(self._client, self._client.hset(self._key, mapping=fields))
 
 

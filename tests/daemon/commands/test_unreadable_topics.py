@@ -8,6 +8,7 @@ from relevanced.daemon.commands.worker_conditions import (
     JOINS_WITHIN_S,
     LOOK_EVERY_S,
     LOOKS,
+    CoreWatch,
     JoinWatch,
     Warnings,
     rank_watch,
@@ -97,3 +98,15 @@ def test_visitors_without_an_impression_in_their_lane_are_said() -> None:
     visitors = visitor_watch()
     assert visitors.look([SimpleNamespace(counts={"feedback_outcomes": counts})])  # type: ignore
     assert visitors.text.startswith("of 55 of the last 100 pieces of feedback that last touch")
+
+
+def test_a_process_that_uses_most_of_a_core_says_so_until_it_does_not() -> None:
+    watch = CoreWatch()
+    for second in range(0, 120, 5):
+        watch.look(second, 0.69 * second)
+    assert watch.text == ""
+    for second in range(120, 200, 5):
+        watch.look(second, 0.69 * 120 + 0.9 * (second - 120))
+    assert watch.text.startswith("this process uses 90% of a core")
+    watch.look(300, 0.69 * 120 + 0.9 * 75)
+    assert watch.text == ""

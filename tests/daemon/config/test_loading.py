@@ -42,6 +42,8 @@ OTHER_VALUES: Final = {
     "kafka.topics": ["clicks"],
     "kafka.group_id": "other",
     "kafka.client_id": "other",
+    "kafka.lanes": "one",
+    "kafka.idle_after": "off",
     "kafka.start": "earliest",
     "kafka.ssl_check_hostname": False,
     "kafka.session_timeout": "30s",
@@ -149,6 +151,7 @@ NEEDS_ANOTHER: Final = {"events.ubi_lists", "attribution.touch_wait"}
 JOINS: Final = {
     "attribution.join",
     "kafka.topics",
+    "kafka.lanes",
     "kafka.isolation_level",
     "events.format",
     "events.max_future",

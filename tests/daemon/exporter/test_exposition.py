@@ -191,6 +191,17 @@ def test_skipped_records_have_topic_and_reason(parse: Parse) -> None:
         assert value(families, "relevanced_skipped_events_total", **labels) == expected
 
 
+def test_what_is_counted_by_log_is_shown_by_topic(parse: Parse) -> None:
+    """As in a lane that has several partitions of a topic."""
+    logs = {"shop/0": 2, "shop/1": 3, "app/0": 4}
+    skipped = {f"{log}/bot": count for log, count in logs.items()}
+    families = parse(exposed([lane_view([], counts={"behind_lift": logs, "skipped": skipped})]))
+    for topic, expected in (("shop", 5), ("app", 4)):
+        assert value(families, "relevanced_behind_lift_total", topic=topic) == expected
+        labels = {"topic": topic, "reason": "bot"}
+        assert value(families, "relevanced_skipped_events_total", **labels) == expected
+
+
 def test_every_stored_count_has_its_series() -> None:
     assert set(FAMILY_OF_COUNT) == set(COUNT_FAMILIES)
 
@@ -307,7 +318,8 @@ def test_tables_of_queries_are_bytes_and_a_share(parse: Parse) -> None:
 def test_series_are_those_of_the_table(parse: Parse) -> None:
     expected = {family.name for family in FAMILIES.values() if family.source == "snapshot"}
     shown = [Shown(country=name, values=(1.0, 1.0, 1.0)) for name in "AABBC"]
-    counts = {name: {"t": 1} for name in ("gap_records", "ahead_events", "replaced_logs")}
+    of_topics = ("gap_records", "ahead_events", "replaced_logs", "behind_lift")
+    counts = {name: {"t": 1} for name in of_topics}
     counts |= {"skipped": {"t/not_mapped": 1}, "judged_late": {"impression": 1}}
     views = [lane_view(shown, counts={"events": {"feedback": 1}, **counts})]
     arms = with_interleaved(stratified_arms(*[{"DE": (300, 0.5), "US": (300, 0.5)}] * 2))

@@ -2,14 +2,14 @@
 
 from aiokafka import TopicPartition
 
-from relevanced.daemon.kafka import AssignedLanes, split_lanes
+from relevanced.daemon.kafka import AssignedLanes, Division, split_lanes
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 
 
 def test_lane_is_whole_with_all_its_topics() -> None:
-    assert split_lanes([A0, B0, A1], ["a", "b"]) == (frozenset({0}), {1: ["b"]})
-    assert split_lanes([], ["a"])[0] == frozenset()
+    assert split_lanes([A0, B0, A1], ["a", "b"], Division()) == (frozenset({0}), {1: ["b"]})
+    assert split_lanes([], ["a"], Division())[0] == frozenset()
 
 
 def test_revoked_lanes_are_lost_once_and_closed_ones_never() -> None:

@@ -3,13 +3,13 @@
 import pytest
 
 from relevanced.daemon.errors import StartError
-from relevanced.daemon.kafka import counts_or_obstacle, require_equal_counts
+from relevanced.daemon.kafka import Division, counts_or_obstacle, require_counts
 
 
 def test_unequal_counts_name_every_topic_and_the_rule() -> None:
-    require_equal_counts({"a": 4, "b": 4})
+    require_counts({"a": 4, "b": 4}, Division())
     with pytest.raises(StartError, match="a has 4, b has 8.*same record key.*murmur2"):
-        require_equal_counts({"a": 4, "b": 8})
+        require_counts({"a": 4, "b": 8}, Division())
 
 
 def test_obstacles_of_all_topics_are_named() -> None:

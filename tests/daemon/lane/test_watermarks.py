@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from relevanced.daemon.lane import Pending, moved, moved_by_all
+from relevanced.daemon.lane import Pending, lane_watermark_ms, moved, moved_by_all, new_lifts
 from relevanced.daemon.panes import CONFIRMED_OVER_MS, CONFIRMING, HOUR_MS, JUMP_MS
 from tests.oracle import Clock
 
@@ -173,3 +173,27 @@ def test_any_cut_gives_the_watermarks_of_the_oracle(seed: int, count: int) -> No
     assert sorted(pending.times_ms.items()) == sorted((id_, ms) for ms, id_ in clock.pending)
     jumps = [t - w > JUMP_MS for (_, t), w in zip(events[1:], marks[1:], strict=True)]
     assert jumps == were_ahead[1:]
+
+
+MARKS: Final = {"a/0": 9_000, "a/1": 3_000, "a/2": None}
+LATENESS_MS: Final = 1_000
+
+
+def test_an_idle_log_is_lifted_to_a_lateness_behind_the_greatest() -> None:
+    """And never back."""
+    assert lane_watermark_ms(MARKS, {}) is None
+    lifts = new_lifts(MARKS, {}, {"a/1", "a/2"}, LATENESS_MS, HOUR_MS)
+    assert lifts == {"a/1": 8_000, "a/2": 8_000}
+    assert lane_watermark_ms(MARKS, lifts) == 8_000
+    assert lane_watermark_ms(MARKS, {"a/2": 1_000}) == 1_000
+    assert new_lifts(MARKS, lifts, {"a/0", "a/1", "a/2"}, LATENESS_MS, HOUR_MS) == {}
+
+
+def test_a_clock_that_is_ahead_lifts_no_other_log_beyond_this_one() -> None:
+    assert new_lifts(MARKS, {}, {"a/1", "a/2"}, LATENESS_MS, 5_000) == {"a/1": 4_000, "a/2": 4_000}
+    assert new_lifts(MARKS, {}, {"a/1", "a/2"}, LATENESS_MS, 3_000) == {"a/2": 2_000}
+
+
+def test_nothing_is_lifted_before_the_first_event_or_while_it_is_not_idle() -> None:
+    assert new_lifts({"a/0": None}, {}, {"a/0"}, LATENESS_MS, HOUR_MS) == {}
+    assert new_lifts(MARKS, {}, (), LATENESS_MS, HOUR_MS) == {}

@@ -123,6 +123,7 @@ async def test_each_schema_is_asked_for_once_however_many_wait() -> None:
     assert shelf.asked == {schema: 1 for schema in ids(1, 2)}
     assert filler.unknown(of_ids(1, 2, 3)) == ids(3)
     assert filler.unknown({"another": of_ids(3)[TOPIC]}) == set()
+    assert filler.unknown({f"{TOPIC}/7": of_ids(3)[TOPIC]}) == ids(3), "in a lane of all partitions"
     assert len(filler.book) == 2
 
 

@@ -43,6 +43,7 @@ def full() -> Telemetry:
         telemetry.lane_damaged,
         telemetry.lost_history_s,
         telemetry.lane_rebuilt_from_s,
+        telemetry.lifted_partitions,
     ):
         gauge.labels("0").set(1)
     telemetry.batch_duration_s.observe(0.2)

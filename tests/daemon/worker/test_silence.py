@@ -1,6 +1,7 @@
 """Which topics have not had one event."""
 
-from relevanced.daemon.worker import silence_text, silent_topics, unread_reasons
+from relevanced.daemon.worker import silence_text, silent_topics, unread_reasons, waited_for_text
+from tests.builders import lane_of
 
 
 def test_a_topic_is_silent_until_its_first_event_in_any_lane() -> None:
@@ -29,3 +30,15 @@ def test_records_that_are_no_events_are_named_by_reason_with_the_command_that_lo
     assert "(not_mapped 812, bad_id 3)" in text
     assert text.endswith("relevanced doctor --kafka a:9092,b:9092 --topics clicks")
     assert unread_reasons([{}], ("clicks",)) == {}
+
+
+def test_partitions_that_a_lane_waits_for_are_named() -> None:
+    lane = lane_of("search/0", "search/1", "clicks/0")
+    assert waited_for_text(lane_of("search", "clicks")) == "", "topics without an event are named"
+    lane.watermarks["search/0"] = 5
+    assert "before the first event of search[1], clicks[0], or" in waited_for_text(lane)
+    assert silent_topics([lane.watermarks]) == ("clicks",)
+    lane.lifts |= {"search/1": 3, "clicks/0": 3}
+    assert waited_for_text(lane) == "" and lane.watermark_ms == 3
+    skipped = {"skipped": {"clicks/0/not_mapped": 8, "search/1/no_list": 7}}
+    assert unread_reasons([skipped], ("clicks",)) == {"not_mapped": 8}

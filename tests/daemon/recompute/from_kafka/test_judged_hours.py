@@ -23,9 +23,9 @@ from relevanced.daemon.recompute.hour_rows import (
     plan_of_hours,
 )
 from relevanced.daemon.recompute.log import LogReplay
+from relevanced.daemon.recompute.proof import StoredLane, stored_lane
 from relevanced.daemon.recompute.recomputed import as_csv, as_tables, judged_scores
 from relevanced.daemon.recompute.report import NOTHING_JUDGED
-from relevanced.daemon.recompute.proof import StoredLane, stored_lane
 from relevanced.daemon.views import LaneFiles
 from tests.daemon.recompute.verify.stages import as_log_record
 from tests.daemon.test_equality import logs_of
@@ -83,7 +83,7 @@ def computed_hours(machine: JudgedMachine, rng: random.Random) -> AllHours:
     judged_rows(fresh).files.prepare(timeline, machine.files)
     replay, left = LogReplay(fresh, machine.decode, found), {**machine.logs}
     while unread := [topic for topic, records in left.items() if records]:
-        topic, count = replay.next_topic(unread), rng.randrange(1, 80)
+        topic, count = replay.next_log(unread), rng.randrange(1, 80)
         taken, left[topic] = left[topic][:count], left[topic][count:]
         replay.apply(topic, [as_log_record(one) for one in taken], 0)
     replay.driver.finish()

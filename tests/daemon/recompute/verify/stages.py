@@ -124,7 +124,7 @@ def proven(
     change(proof)
     replay = proof.replay
     while unread := [topic for topic, log in logs.items() if at[topic] < len(log)]:
-        topic = replay.next_topic(unread)
+        topic = replay.next_log(unread)
         records = logs[topic][at[topic] : at[topic] + min(replay.batch_records, 50)]
         at[topic] += len(records)
         replay.apply(topic, records, at[topic])

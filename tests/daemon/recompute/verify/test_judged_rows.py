@@ -70,7 +70,7 @@ def proven(
     proof = Proof(stored, machine.plan, machine.decode, at, begin is not None, most_ms, grading)
     replay = proof.replay
     while unread := [t for t in at if at[t] < head.offsets[t]]:
-        topic = replay.next_topic(unread)
+        topic = replay.next_log(unread)
         end = min(at[topic] + min(replay.batch_records, 50), head.offsets[topic])
         records = [as_log_record(record) for record in machine.logs[topic][at[topic] : end]]
         at[topic] = end

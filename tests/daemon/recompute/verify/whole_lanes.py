@@ -177,7 +177,7 @@ def proof_of(
     )
     replay = proof.replay
     while unread := [topic for topic in at if at[topic] < head.offsets[topic]]:
-        topic = replay.next_topic(unread)
+        topic = replay.next_log(unread)
         end = min(at[topic] + min(replay.batch_records, 50), head.offsets[topic])
         records = [as_log_record(record) for record in machine.logs[topic][at[topic] : end]]
         at[topic] = end
