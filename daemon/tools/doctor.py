@@ -160,7 +160,7 @@ def diagnosed(
         since_s = time.process_time()
         looked = looked_at(read, decoder_of(config))
         looked.decode_us = (time.process_time() - since_s) * 1e6 / max(len(looked.seen), 1)
-    text = configuration(sources, looked, brokers, ways, given)
+    text = configuration(sources, looked, config, brokers, ways, given)
     if text is not None:
         config = load(text, {}, "proposed")
     found = [*findings(samples, sources, looked, config, values=values)]

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from ...changes import text
-from ...config import Config, decoder_of, presets
+from ...config import ONE, Config, decoder_of, presets
 from ...events import FORMATS, NOT_MAPPED, LogRecord, Rejected
 from ...lane import COUNTED_BESIDE
 from ...mapping import expression
@@ -182,16 +182,37 @@ def _partitions(outcomes: Counter[str], looked: Looked, config: Config) -> Itera
     if outcomes["joined"] < FEW:
         return
     name = "same partition"
-    if len({one.partition for one in looked.seen}) == 1:
+    share = _same_partition(outcomes, looked, config)
+    if share is None:
         yield DoctorFinding(name, "look", "all records are of one partition: nothing is known")
         return
-    share = of.joined_by_partition(looked.seen, config.plan)["joined"] / outcomes["joined"]
-    words = f"{percent(share)} of the feedback that joins is in the partition of its impression"
-    if share < LEAST_SAME_PARTITION:
-        words += ": give both topics the same key, partitioner and number of partitions"
-        yield DoctorFinding(name, "wrong", words)
-    else:
+    words = f"{percent(share)} {IN_PARTITION}"
+    if share >= LEAST_SAME_PARTITION:
         yield DoctorFinding(name, "good", words)
+    elif config.kafka.lanes == ONE:
+        words += f': the proposal has lanes = "{ONE}", for which it makes no difference'
+        yield DoctorFinding(name, "look", words)
+    else:
+        words += ": give both topics the same key, partitioner and number of partitions, or add"
+        yield DoctorFinding(name, "wrong", f'{words} lanes = "{ONE}" to [kafka]')
+
+
+IN_PARTITION: Final = "of the feedback that joins is in the partition of its impression"
+
+
+def _same_partition(outcomes: Counter[str], looked: Looked, config: Config) -> float | None:
+    """The share of the feedback that joins by partition; None where the sample has only one."""
+    if len({one.partition for one in looked.seen}) == 1:
+        return None
+    return of.joined_by_partition(looked.seen, config.plan)["joined"] / outcomes["joined"]
+
+
+def _lanes(looked: Looked, config: Config) -> Iterator[str]:
+    """The line that lets all partitions meet, where feedback is not where its impression is."""
+    outcomes = of.joined(looked.seen, config.plan)
+    share = _same_partition(outcomes, looked, config) if outcomes["joined"] >= FEW else None
+    if share is not None and share < LEAST_SAME_PARTITION:
+        yield f"lanes = {toml(ONE)}  # {percent(share)} {IN_PARTITION}"
 
 
 MARKS: Final = {"good": "ok   ", "look": "look ", "wrong": "WRONG"}
@@ -226,31 +247,37 @@ def as_json(found: Sequence[DoctorFinding], configuration: str | None) -> str:
 def configuration(
     sources: Sequence[ProposedSource],
     looked: Looked,
+    config: Config,
     brokers: Sequence[str],
     ways: Mapping[str, Written],
     given: GivenBodies,
 ) -> str | None:
     """The configuration with a comment on each line; None where no source can be proposed whole.
-    `ways`: how the records of each topic are written."""
+    `config`: that of these sources. `ways`: how the records of each topic are written."""
     if not sources or any(source.lacks_ids for source in sources):
         return None
     # The readers of these formats take plain JSON only.
     if any(one.trial.preset in FORMATS and not ways[one.topic].is_plain for one in sources):
         return None
     used = {source.topic: ways[source.topic] for source in sources}
-    begin = [*_connection_lines(brokers), *bodies.registry_lines(used, given)]
+    kafka = [*_kafka_lines(brokers), *_lanes(looked, config)]
+    begin = [*kafka, *REDIS_LINES, *bodies.registry_lines(used, given)]
     return "\n".join((*begin, *_source_lines(sources, looked, used, given))) + "\n"
 
 
-def _connection_lines(brokers: Sequence[str]) -> Iterator[str]:
+def _kafka_lines(brokers: Sequence[str]) -> Iterator[str]:
     yield "# Proposed by relevanced doctor. relevanced check-config says what else can be set."
     yield "[kafka]"
     if brokers:
         yield f"bootstrap_servers = {toml(list(brokers))}"
     else:
         yield 'bootstrap_servers = ["localhost:9092"]  # change it: where Kafka is'
-    yield "[redis]"
-    yield 'url = "redis://localhost:6379/0"  # change it: where Redis is'
+
+
+REDIS_LINES: Final = (
+    "[redis]",
+    'url = "redis://localhost:6379/0"  # change it: where Redis is',
+)
 
 
 def _source_lines(
