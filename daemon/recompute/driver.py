@@ -146,13 +146,11 @@ class LaneDriver:
         """Hand over the rest, as if time had passed since the last event. The lane can take no more
         events afterwards."""
         settled, timing = Settled.of(self.lane, self.first_ms), self.lane.plan.timing
-        self._settle(
-            {
-                topic: mark + timing.settle_ms + timing.base_ms
-                for topic, mark in self.lane.watermarks.items()
-                if mark is not None
-            }
-        )
+        marks = {log: mark for log, mark in self.lane.watermarks.items() if mark is not None}
+        if self.lane.is_one and marks:  # which waits for no log that has ended
+            marks = dict.fromkeys(self.lane.watermarks, max(marks.values()))
+        span_ms = timing.settle_ms + timing.base_ms
+        self._settle({log: mark + span_ms for log, mark in marks.items()})
         self._finish(replace(settled, before_ms=LATEST_MS))
 
     def finish_at(self, clock_ms: int | None) -> None:

@@ -31,10 +31,10 @@ async def read_log(
         if until_ms is not None and lane.settled_before is not None:
             if lane.settled_before >= until_ms:
                 return
+        replay.lift(log.next_offsets.keys() - unread)
         name = replay.next_log(unread)
         records = await log.take(name, replay.batch_records)
         await reader.prepare(name, records)
-        replay.lift(log.next_offsets.keys() - log.unread)
         replay.apply(name, records, log.next_offsets[name])
         await show(log.share_read)
 

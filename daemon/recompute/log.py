@@ -130,7 +130,7 @@ class LogReplay:
         return min(unread, key=lambda log: (marks[log] is not None, marks[log] or 0, log))
 
     def lift(self, read: Collection[str]) -> None:
-        """Let the lane not wait for logs that are read to their ends, from its next batch on."""
+        """Let the lane not wait for logs of which all was applied, from its next batch on."""
         lane = self.driver.lane
         idle, lateness_ms = self._lifts.keys() & read, lane.plan.timing.lateness_ms
         lifts = new_lifts(lane.watermarks, lane.lifts, idle, lateness_ms, LATEST_MS)

@@ -407,6 +407,19 @@ def test_one_lane_equals_the_oracle_for_streams_not_seen_before(rng: np.random.G
     assert any(found), "nothing settled, though a partition is empty"
 
 
+def shown_in(log: str, *times_ms: int, first: int = 0) -> dict[str, list[SimpleNamespace]]:
+    values = [
+        {"type": "impression", "impression_id": f"q{n}", "timestamp": at_ms / 1000, "items": ["a"]}
+        for n, at_ms in enumerate(times_ms, first)
+    ]
+    return {
+        log: [
+            as_log_record(Record("events", 1, n, None, json.dumps(value).encode()))
+            for n, value in enumerate(values)
+        ]
+    }
+
+
 @pytest.mark.parametrize("small_run", [1, 1000])
 def test_events_behind_a_lift_are_counted(small_run: int) -> None:
     """And meet it: an impression that has closed by then is late."""
@@ -415,15 +428,23 @@ def test_events_behind_a_lift_are_counted(small_run: int) -> None:
     closed_ms = int(plan.timing.closes_at(START_MS))
     lane.lifts["events/1"] = closed_ms
     times_ms = [START_MS + n * (closed_ms + 1 - START_MS) // 4 for n in range(5)]
-    values = [
-        {"type": "impression", "impression_id": f"q{n}", "timestamp": at_ms / 1000, "items": ["a"]}
-        for n, at_ms in enumerate(times_ms)
-    ]
-    records = [
-        as_log_record(Record("events", 1, n, None, json.dumps(value).encode()))
-        for n, value in enumerate(values)
-    ]
-    process_batch(lane, {"events/1": records}, {"events/1": 5}, decode, small_run)
+    records = shown_in("events/1", *times_ms)
+    process_batch(lane, records, {"events/1": 5}, decode, small_run)
     assert lane.counts["behind_lift"] == {"events/1": 4}
     assert lane.counts["impression_outcomes"] == {"late": 1, "accepted": 4}
     assert lane.watermarks["events/1"] == closed_ms + 1
+
+
+def test_ids_of_several_partitions_are_counted_as_far_as_their_origin_is_known() -> None:
+    plan, decode = plan_of(SMALL_CONFIG), decoder_of(SMALL_CONFIG)
+    lane = new_lane(0, plan, {"events/0": 0, "events/1": 0}, ["events/0", "events/1"])
+    several = [START_MS + n for n in range(100)]
+    for log in ("events/0", "events/0"):  # the second time they are duplicates
+        process_batch(lane, shown_in(log, *several), {}, decode, 1)
+    assert lane.split_ids == 0
+    process_batch(lane, shown_in("events/1", *several[:30], first=90), {}, decode, 1)
+    assert lane.split_ids == 10
+    assert lane.counts["impression_outcomes"] == {"accepted": 120, "duplicate": 110}
+    lane.origins.forget(100)
+    process_batch(lane, shown_in("events/0", *several[:20], first=110), {}, decode, 1000)
+    assert lane.split_ids == 20 and lane.origins.of(99) is None
