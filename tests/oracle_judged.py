@@ -26,16 +26,16 @@ def run(
     rows: dict[Key, list[int]] = {}
     late: Counter[str] = Counter()
     base = oracle.base_pane_ms(config)
-    for records in of_topic.values():
+    for log, records in of_topic.items():
         by_id: dict[str, list[Accepted]] = {}
         seen: dict[str, dict[str, int]] = {}
-        for read in oracle.read_partition(records, config, result, ""):
+        for read in oracle.read_partition(records, config, result, log):
             event = read.event
             if not isinstance(event, Impression):
                 continue
             of_id = by_id.setdefault(event.id, [])
             lists = [list(impression.items) for impression in of_id]
-            outcome = oracle.decide_impression(event, read.watermark, of_id, config)
+            outcome = oracle.decide_impression(event, read.met, of_id, config)
             if outcome == "accepted":
                 of_id[-1].event = event
                 of_id[-1].segments = oracle.admit(
@@ -52,7 +52,7 @@ def run(
             judged = started[-1].get(query_of(shown.event)) if started else None
             if judged is None:
                 continue
-            if read.watermark >= shown.time_ms // base * base + base + config.lateness_s * 1000:
+            if read.met >= shown.time_ms // base * base + base + config.lateness_s * 1000:
                 late["impression" if outcome == "accepted" else "page"] += 1
                 continue
             row = row_of(shown.items, judged, names)

@@ -106,8 +106,8 @@ def visitor_watch() -> OutcomeWatch:
 def _visitors_text(unknown: int, asked: int) -> str:
     return (
         f"of {unknown:,} of the last {asked:,} pieces of feedback that last touch should join, the"
-        " visitor has no impression in the same lane: both topics must be keyed by the visitor, and"
-        " name visitors alike (relevanced doctor tells it)"
+        " visitor has no impression in the same lane: both topics must be keyed by the visitor (or"
+        f' [kafka] have lanes = "{ONE}"), and name visitors alike (relevanced doctor tells it)'
     )
 
 

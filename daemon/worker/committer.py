@@ -318,14 +318,14 @@ def _suspicion(owned: OwnedLane) -> StallMark | None:
 
 def _passed_over(owned: OwnedLane, records: Records, next_offsets: Mapping[str, int]) -> DeadLetter:
     """Move the lane past a record without reading it; returns its dead letter."""
-    ((topic, (record,)),) = records.items()
+    ((record,),) = records.values()
     lane = owned.claimed.lane
     batches.begin(lane)
     lane.count("rejected", REASON)
     batches.end(lane, next_offsets)
     log.error(
         "record passed over: work on it took so long that the lane was lost, each time",
-        topic=topic,
+        topic=record.topic,
         partition=record.partition,
         offset=record.offset,
         reason=REASON,

@@ -35,7 +35,7 @@ from relevanced.daemon.storage import (
     rebuild,
 )
 from tests import oracle_judged
-from tests.daemon.test_equality import Machine, logs_of
+from tests.daemon.test_equality import ONE, Lifting, Machine, as_one_lane, logs_of
 from tests.daemon.test_examples_equality import stored_examples
 from tests.daemon.test_queries_equality import (
     CONFIG,
@@ -47,7 +47,7 @@ from tests.daemon.test_queries_equality import (
 from tests.oracle import OracleConfig, Record, hour_start_s
 from tests.replica import every_key
 from tests.seeds import seeds
-from tests.streams import random_records, topic_names
+from tests.streams import START_MS, random_records, topic_names
 
 NAMES = ("nDCG@3", "P@2", "Judged@3")
 PLAN = judged_plan(NAMES, relevant_from=2, max_grade=3)
@@ -203,26 +203,47 @@ def test_judged_rows_are_those_of_the_oracle(seed: int, topics: int, crashes: bo
     times = [r.timestamp_ms for r in records if r.timestamp_ms is not None]
     items = [f"d{n}" for n in range(12)]
     files = random_files(rng, sorted(times)[len(times) // 3], items)
+    machines = [
+        JudgedMachine(rng, number, logs, files, config)
+        for number, logs in logs_of(records, names).items()
+    ]
+    assert any([graded_as_by_the_oracle(one.run(crashes), files, config) for one in machines])
+
+
+def graded_as_by_the_oracle(machine: JudgedMachine, files: Files, config: OracleConfig) -> int:
+    """How many rows there are, which are those of the oracle."""
     of_files = [(entry.start_ms, found.by_query) for entry, found in sorted(files.items())]
-    graded = 0
-    for number, logs in logs_of(records, names).items():
-        machine = JudgedMachine(rng, number, logs, files, config).run(crashes)
-        expected, late = oracle_judged.run(
-            logs, config, FULL, of_files, lambda event: event.attributes.get("country", "")
-        )
-        for lane in (machine.claimed.lane, machine.claim().lane):
-            limits = {
-                span.length_ms // 1000: lane.plan.timing.dropped_before(span, lane.watermark_ms)
-                for span in lane.plan.timing.windows
-                if lane.watermark_ms is not None
-            }
-            kept = {k: row for k, row in expected.items() if k[1] * 1000 >= limits.get(k[0], 0)}
-            assert rows_of(lane) == kept
-            assert lane.counts["judged_late"] == late
-        whole = machine.claim(every_key).lane
-        assert hours_of(whole) == expected_hours(expected, whole, config)
-        graded += len(expected)
-    assert graded
+    expected, late = oracle_judged.run(
+        machine.logs, config, FULL, of_files, lambda event: event.attributes.get("country", "")
+    )
+    for lane in (machine.claimed.lane, machine.claim().lane):
+        limits = {
+            span.length_ms // 1000: lane.plan.timing.dropped_before(span, lane.watermark_ms)
+            for span in lane.plan.timing.windows
+            if lane.watermark_ms is not None
+        }
+        kept = {k: row for k, row in expected.items() if k[1] * 1000 >= limits.get(k[0], 0)}
+        assert rows_of(lane) == kept
+        assert lane.counts["judged_late"] == late
+    whole = machine.claim(every_key).lane
+    assert hours_of(whole) == expected_hours(expected, whole, config)
+    return len(expected)
+
+
+class JudgedLifting(Lifting, JudgedMachine):
+    """A lane of all partitions that grades."""
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_judged_rows_of_a_lane_of_all_partitions_are_those_of_the_oracle(seed: int) -> None:
+    rng = random.Random(seed)
+    config = replace(CONFIG, lateness_s=rng.choice((2, 20, 60)))
+    records = random_records(rng, topics=2, partitions=ONE["impressions"], config=config)
+    logs = as_one_lane(with_queries(records, rng, texts=8), rng)
+    files = random_files(rng, START_MS + HOUR_MS // 4, [f"d{n}" for n in range(12)])
+    machine = JudgedLifting(rng, 0, logs, files, config).run(crashes=True)
+    assert graded_as_by_the_oracle(machine, files, config)
+    assert machine.claimed.lane.lifts and not machine.claimed.lane.counts["behind_lift"]
 
 
 @pytest.mark.parametrize("topics", [1, 2])
