@@ -935,14 +935,20 @@ def first_hour_s(lane_watermark: float, config: OracleConfig) -> int:
 
 
 def run(
-    records: Iterable[Record], topics: Sequence[str], config: OracleConfig
+    records: Iterable[Record],
+    topics: Sequence[str],
+    config: OracleConfig,
+    lifts: Mapping[int, Mapping[str, float]] = MappingProxyType({}),
 ) -> dict[int, LaneResult]:
-    """The final state of every lane that has a record, by partition."""
+    """The final state of every lane that has a record, by partition. `lifts`: of `run_lane`."""
     partitions: dict[int, dict[str, list[Record]]] = {}
     for record in records:
         lane = partitions.setdefault(record.partition, {topic: [] for topic in topics})
         lane[record.topic].append(record)
-    return {lane: run_lane(of_topic, config) for lane, of_topic in sorted(partitions.items())}
+    return {
+        lane: run_lane(of_topic, config, lifts.get(lane, {}))
+        for lane, of_topic in sorted(partitions.items())
+    }
 
 
 def as_one(records: Iterable[Record], partitions: Mapping[str, int]) -> dict[str, list[Record]]:

@@ -76,7 +76,8 @@ def report_round(planned: Plan, result: RoundResult, took_s: float) -> None:
     """Print a line about a round that passed."""
     struck = f"{result.faults} of {len(planned.faults)} struck"
     kinds = ", ".join(fault.kind for fault in planned.faults)
-    line = f"round {planned.seed}: {result.records} records, {took_s:.0f} s, {struck}: {kinds}"
+    read = f"{result.records} records, lanes {planned.lanes}"
+    line = f"round {planned.seed}: {read}, {took_s:.0f} s, {struck}: {kinds}"
     missed = f" (missed: {', '.join(result.missed)})" if result.missed else ""
     print(line + missed, flush=True)
 
@@ -84,7 +85,8 @@ def report_round(planned: Plan, result: RoundResult, took_s: float) -> None:
 def report_failure(planned: Plan, why: str) -> bool:
     """Print what failed and how to repeat it; returns False."""
     print(f"round {planned.seed} failed: {planned.topics} topics, {planned.workers} workers,")
-    print(f"  start {planned.start}, appendfsync {planned.fsync}, serves {planned.serves}")
+    print(f"  lanes {planned.lanes}, start {planned.start}, appendfsync {planned.fsync},")
+    print(f"  serves {planned.serves}")
     for fault in planned.faults:
         print(f"  {fault}")
     print(why)

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from relevanced.daemon.lane import Lane
@@ -43,16 +44,20 @@ class Difference:
 
 
 def expected_of(
-    records: Sequence[Record], starts: Mapping[int, Mapping[str, int]], config: OracleConfig
+    records: Sequence[Record],
+    starts: Mapping[int, Mapping[str, int]],
+    config: OracleConfig,
+    lifts: Mapping[int, Mapping[str, int]] = MappingProxyType({}),
 ) -> dict[int, LaneResult]:
-    """The results of the oracle over the records of each lane from its starting offsets on."""
+    """The results of the oracle over the records of each lane, by its logs, from its starting
+    offsets on. `lifts`: of `oracle.run_lane`, by lane."""
     topics = list(next(iter(starts.values())))
     counted = [
         record
         for record in records
         if record.partition in starts and record.offset >= starts[record.partition][record.topic]
     ]
-    return oracle.run(counted, topics, config)
+    return oracle.run(counted, topics, config, lifts)
 
 
 def differences(lane: Lane, expected: LaneResult, start: Mapping[str, int]) -> Iterator[Difference]:
@@ -93,6 +98,7 @@ def _parts(lane: Lane, expected: LaneResult) -> Iterator[tuple[str, Numbers, Num
     yield "events", counts["events"], events
     yield "rejected", counts["rejected"], expected.rejected
     yield "watermarks", lane.watermarks, expected.watermarks
+    yield "behind lifts", counts["behind_lift"], {}
     yield "ahead", counts["ahead_events"], {t: n for t, n in expected.ahead.items() if n}
     yield "impressions", counts["impression_outcomes"], expected.impression_outcomes
     yield "feedback", counts["feedback_outcomes"], expected.feedback_outcomes

@@ -43,6 +43,8 @@ windows = {windows}
 [kafka]
 bootstrap_servers = ["{bootstrap}"]
 {topics}
+lanes = "{lanes}"
+idle_after = "8s"
 group_id = "{name}"
 start = "{start}"
 session_timeout = "{session}s"

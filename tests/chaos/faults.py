@@ -17,7 +17,7 @@ from tests.chaos.redis_pair import ENOUGH_MEMORY, LITTLE_MEMORY
 from tests.chaos.round import Round
 from tests.chaos.schedule import SHORT, Fault
 from tests.chaos.served import dead
-from tests.chaos.traffic import PARTITIONS, Listed
+from tests.chaos.traffic import Listed
 from tests.services import processes
 from tests.services.redis_server import RedisServer, one_binary
 from tests.silent_mount import silent_mount
@@ -224,7 +224,7 @@ async def restore_copy(round: Round, fault: Fault) -> bool:
 
 async def lose_lane(round: Round, fault: Fault) -> bool:
     async with round.redis.lock:
-        await round.lose_lane(int(fault.fraction * PARTITIONS))
+        await round.lose_lane(int(fault.fraction * round.places.lanes))
     return True
 
 
@@ -257,7 +257,7 @@ async def move_slots(round: Round, fault: Fault) -> bool:
     """Move the slots of all lanes, one after the other."""
     async with round.redis.lock:
         await round.wait_for_keys()
-        for lane in range(PARTITIONS):
+        for lane in range(round.places.lanes):
             await round.redis.move(round.slot_of_lane(lane))
     return True
 
@@ -265,7 +265,8 @@ async def move_slots(round: Round, fault: Fault) -> bool:
 async def fail_over(round: Round, fault: Fault) -> bool:
     async with round.redis.lock:
         await round.wait_for_keys()
-        await round.redis.fail_over(round.slot_of_lane(int(fault.fraction * PARTITIONS)))
+        lane = int(fault.fraction * round.places.lanes)
+        await round.redis.fail_over(round.slot_of_lane(lane))
     return True
 
 

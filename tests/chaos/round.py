@@ -15,8 +15,9 @@ from typing import Any, Final
 import msgspec
 from redis.crc import key_slot
 
-from relevanced.daemon.config import Layout, decoder_of, layout_of, load, under_layout
+from relevanced.daemon.config import ONE, Layout, decoder_of, layout_of, load, under_layout
 from relevanced.daemon.errors import Damaged, Lost
+from relevanced.daemon.lane import log_name
 from relevanced.daemon.plan import Plan as ProductPlan
 from relevanced.daemon.recompute.clients import class_libraries, library_of
 from relevanced.daemon.storage import (
@@ -41,7 +42,7 @@ from tests.chaos.registered import Registered
 from tests.chaos.schedule import SESSION_S, Plan
 from tests.chaos.served import unready, wrong_events
 from tests.chaos.stage import Slot, Stage
-from tests.chaos.traffic import PARTITIONS, TOPIC_SETTINGS, Listed, Producer, read_all
+from tests.chaos.traffic import TOPIC_SETTINGS, Listed, Places, Producer, read_all
 from tests.chaos.undisturbed import Files, StoredLane, disturbances, undisturbed, with_past_queries
 from tests.oracle import LaneResult, Record
 from tests.replica import every_key
@@ -92,14 +93,15 @@ class Round:
     def __init__(self, stage: Stage, plan: Plan, directory: Path) -> None:
         self.stage, self.plan, self.directory = stage, plan, directory
         self.name = f"round-{plan.seed}-{random.SystemRandom().randrange(10**6)}"
-        self.topics = [f"{self.name}-{index}" for index in range(plan.topics)]
+        topics = [f"{self.name}-{index}" for index in range(plan.topics)]
+        self.places = Places(topics, plan.lanes == ONE)
         self.rng = random.Random(f"round {plan.seed}")
         self.redis: Any = RedisPair(directory, plan.fsync, self.rng)
         """Or, where the plan says so, a ClusterOfRound; faults know which of them they need."""
         if plan.on_cluster:
             self.redis = ClusterOfRound(directory)
         self.registered = Registered() if plan.registered else None
-        self.producer = Producer(stage.broker.bootstrap, self.topics, plan.seed, self.registered)
+        self.producer = Producer(stage.broker.bootstrap, self.places, plan.seed, self.registered)
         self.active = set(range(plan.workers))
         """Numbers of the slots that have a worker; if a fault kills it, it is started again."""
         self.variants: dict[int, int] = {}
@@ -122,8 +124,8 @@ class Round:
         if self.registered is not None:
             await self.registered.server.start()
         self.stage.rng.seed(f"proxies {self.plan.seed}")
-        for topic in self.topics:
-            await self.stage.broker.create_topic(topic, PARTITIONS, TOPIC_SETTINGS)
+        for topic, partitions in self.places.partitions.items():
+            await self.stage.broker.create_topic(topic, partitions, TOPIC_SETTINGS)
         await self.redis.start()
         await self.connect_to_master()
         for slot in self.slots:
@@ -141,7 +143,7 @@ class Round:
         await self.redis.close()
         if self.registered is not None:
             await self.registered.server.stop()
-        for topic in self.topics:
+        for topic in self.places.topics:
             await self.stage.broker.delete_topic(topic)
 
     @property
@@ -226,20 +228,20 @@ class Round:
         """Stop the traffic, wait until the workers have caught up, end them, and compare."""
         await asyncio.sleep(CALM_S)
         await self.producer.stop()
-        records = await read_all(self.stage.broker.bootstrap, self.topics, self.registered)
+        records = await read_all(self.stage.broker.bootstrap, self.places, self.registered)
         await self._wait_until_caught_up(records)
         await self._wait_until_whole()
         result = RoundResult(records=len(records), problems=self.problems)
         starts = await self._field("start")
-        expected = expected_of(records, starts, CONFIG)
-        result.problems += await self._ask_workers(expected)
+        result.problems += await self._ask_workers(expected_of(records, starts, CONFIG))
         result.problems += await self._missing_lanes()
         result.problems += await self._end_workers()
+        expected = expected_of(records, starts, CONFIG, await self._field("lifts"))
         await self._compare(records, expected, starts, result)
         return result
 
     async def _wait_until_caught_up(self, records: Sequence[Record]) -> None:
-        ends = {lane: dict.fromkeys(self.topics, 0) for lane in range(PARTITIONS)}
+        ends = {lane: dict.fromkeys(self.places.logs, 0) for lane in range(self.places.lanes)}
         for record in records:
             ends[record.partition][record.topic] = record.offset + 1
         try:
@@ -247,12 +249,19 @@ class Round:
                 while await self._field("offsets") != ends:
                     self._check_workers_run()
                     await asyncio.sleep(POLL_EVERY_S)
+                while self.places.is_one and not await self._is_lifted():
+                    await asyncio.sleep(POLL_EVERY_S)
         except TimeoutError:
             offsets = await self._field("offsets")
             raise RoundFailed(
                 f"not caught up within {CATCH_UP_S:.0f} s: offsets are {offsets}, must be {ends}\n"
                 f"{self.logs()}"
             ) from None
+
+    async def _is_lifted(self) -> bool:
+        """Whether the lane does not wait for the empty partition."""
+        lifts = await self._field("lifts")
+        return log_name(*self.places.empty) in lifts.get(0, {})
 
     async def _wait_until_whole(self) -> None:
         """Owners find missing keys by themselves. What stays damaged is no silent loss, but no lane
@@ -268,7 +277,7 @@ class Round:
     async def _damage(self) -> str | None:
         async with connect(self.redis.url) as client:
             store = LaneStore(client, self._namespace())
-            for lane in range(PARTITIONS):
+            for lane in range(self.places.lanes):
                 try:
                     delta = await store.read(lane, "", None, 1)
                     if delta is None:
@@ -306,15 +315,15 @@ class Round:
     async def _missing_lanes(self) -> list[str]:
         """A problem if the number of lanes is missing: signs of life restore it if Redis lost
         it."""
-        lanes = None
+        lanes, count = None, str(self.places.lanes)
         try:
             async with asyncio.timeout(2 * SIGN_OF_LIFE_EVERY_S):
                 async with connect(self.redis.url) as client:
                     key = f"{self._namespace()}:meta"
-                    while (lanes := await client.hget(key, "lanes")) != str(PARTITIONS).encode():
+                    while (lanes := await client.hget(key, "lanes")) != count.encode():
                         await asyncio.sleep(POLL_EVERY_S)
         except TimeoutError:
-            return [f"the namespace has {lanes!r} lanes, must be {PARTITIONS}"]
+            return [f"the namespace has {lanes!r} lanes, must be {count}"]
         return []
 
     async def _end_workers(self) -> list[str]:
@@ -326,7 +335,8 @@ class Round:
         """Lane → a field of its head, for the lanes that have one."""
         async with connect(self.redis.url) as client:
             store = LaneStore(client, self._namespace())
-            raw = [await client.hget(f"{store.prefix(n)}head", name) for n in range(PARTITIONS)]
+            lanes = range(self.places.lanes)
+            raw = [await client.hget(f"{store.prefix(n)}head", name) for n in lanes]
         return {n: msgspec.json.decode(text) for n, text in enumerate(raw) if text is not None}
 
     async def _compare(
@@ -384,7 +394,7 @@ class Round:
             names, blobs = await store.load(lane, head, with_past_queries)
             stored = StoredLane(lane, head, names, blobs)
             read = {key: blobs[key] for key in every_key(head, list(blobs)) if key in blobs}
-            return stored, rebuild(lane, self._layouts(), self.topics, head, names, read)
+            return stored, rebuild(lane, self._layouts(), self.places.logs, head, names, read)
 
     def _layouts(self) -> Layouts:
         """Read lanes under the first layout, whatever was in force last: what all layouts have must
@@ -408,11 +418,12 @@ class Round:
         registered = None if native else self.registered
         return configuration(
             variant,
-            self.topics,
+            self.places.topics,
             None if registered is None else registered.server.url,
             bootstrap=f"127.0.0.1:{slot.kafka.port}",
             redis=self._redis_of(slot),
             name=self.name,
+            lanes=self.plan.lanes,
             start=self.plan.start,
             session=SESSION_S,
             judgements=self.judgements.path,

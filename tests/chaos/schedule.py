@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
+from relevanced.daemon.config import ONE
+
 SESSION_S: Final = 6
 """Session timeout of the workers; faults are longer or shorter than this."""
 LONG: Final = (SESSION_S + 1.0, SESSION_S + 3.0)
@@ -131,6 +133,8 @@ class Plan:
     registered: bool
     """Whether the records name schemas of a registry."""
     faults: tuple[Fault, ...]
+    lanes: str
+    """What `kafka.lanes` says."""
 
 
 def plan(seed: int) -> Plan:
@@ -157,6 +161,7 @@ def plan(seed: int) -> Plan:
         on_cluster=on_cluster,
         registered=registered,
         faults=tuple(sorted((fault(random, kind) for kind in selected), key=lambda f: f.at_s)),
+        lanes=random.choice(("partition", ONE)),
     )
 
 

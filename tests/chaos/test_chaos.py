@@ -6,6 +6,7 @@ from typing import Final
 
 import pytest
 
+from relevanced.daemon.config import ONE
 from tests.chaos.faults import ACTS
 from tests.chaos.play import play
 from tests.chaos.schedule import BESIDE, KINDS, OF_REGISTRY, ON_CLUSTER, plan
@@ -33,7 +34,9 @@ def test_consecutive_rounds_contain_every_kind_of_fault(first: int) -> None:
     every = {*KINDS, *ON_CLUSTER, *OF_REGISTRY}
     rounds = [plan(seed) for seed in range(first, first + ROUNDS_IN_CI)]
     assert {fault.kind for planned in rounds for fault in planned.faults} == every
-    assert {planned.topics for planned in rounds} == {1, 2}
+    assert {(planned.topics, planned.lanes) for planned in rounds} == {
+        (topics, lanes) for topics in (1, 2) for lanes in ("partition", ONE)
+    }
 
 
 def test_every_kind_of_fault_is_implemented() -> None:

@@ -26,8 +26,8 @@ from relevanced.daemon.storage import (
     unpacked_hour,
 )
 from tests.chaos.undisturbed import BATCH_RECORDS, Files, StoredLane, disturbances, undisturbed
-from tests.daemon.test_equality import logs_of
-from tests.daemon.test_judged_equality import JudgedMachine, random_files
+from tests.daemon.test_equality import ONE, as_one_lane, logs_of
+from tests.daemon.test_judged_equality import JudgedLifting, JudgedMachine, random_files
 from tests.daemon.test_queries_equality import CONFIG, with_queries
 from tests.oracle import Record
 from tests.streams import random_records, topic_names
@@ -49,6 +49,22 @@ def both() -> Lanes:
     found = StoredLane(0, head_of(store.fields), store.names, store.blobs)
     calm = undisturbed(found, records, start, machine.plan, machine.decode, Files(files))
     return found, calm, machine.plan
+
+
+def test_a_lane_of_all_partitions_is_that_of_a_run_without_faults_or_lifts(seed: int = 4) -> None:
+    rng = random.Random(seed)
+    records = random_records(rng, topics=2, partitions=ONE["impressions"], config=CONFIG)
+    logs = as_one_lane(with_queries(records, rng, texts=20), rng)
+    files = random_files(rng, 0, [f"d{n}" for n in range(12)])
+    machine = JudgedLifting(rng, 0, logs, files, config=CONFIG, queries=QUERIES)
+    machine.run(crashes=True)
+    found = StoredLane(0, head_of(machine.store.fields), machine.store.names, machine.store.blobs)
+    assert found.head.lifts
+    read = [replace(one, topic=log, partition=0) for log, of in logs.items() for one in of]
+    start = dict.fromkeys(logs, 0)
+    calm = undisturbed(found, read, start, machine.plan, machine.decode, Files(files))
+    assert calm.head.watermark_ms == found.head.watermark_ms
+    assert list(disturbances(found, calm, machine.plan)) == []
 
 
 def searches(rng: random.Random, count: int) -> Iterator[Record]:

@@ -4,13 +4,14 @@ topics."""
 import asyncio
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 from typing import Any, Final
 
 import msgspec
 from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.partitioner import DefaultPartitioner
 
 from relevanced.daemon.errors import Unavailable
 from relevanced.daemon.judgements import (
@@ -21,6 +22,7 @@ from relevanced.daemon.judgements import (
     read_index,
 )
 from relevanced.daemon.kafka import KafkaSettings
+from relevanced.daemon.lane import log_name
 from relevanced.daemon.panes import HOUR_MS
 from relevanced.daemon.tools.traffic import (
     Faults,
@@ -35,6 +37,8 @@ from tests.kafka_compression import Lz4Producer
 from tests.oracle import Record
 
 PARTITIONS: Final = 4
+MORE_PARTITIONS: Final = 6
+"""Those of the second topic, where all partitions are one lane."""
 START_MS: Final = 1_795_219_200_000 - 120_000
 """Two minutes of event time before a day ends (UTC)."""
 EVENTS_PER_S: Final = 1200
@@ -101,17 +105,77 @@ class Listed:
         add(self.path, source, start_ms, 0, self.read)
 
 
+@dataclass(frozen=True)
+class Places:
+    """The partitions of the topics of a round: lanes, or all of them one lane. Then feedback lies
+    anywhere but in the last one, which stays empty."""
+
+    topics: Sequence[str]
+    is_one: bool
+
+    @property
+    def partitions(self) -> dict[str, int]:
+        """The number of partitions of each topic."""
+        found = dict.fromkeys(self.topics, PARTITIONS)
+        if self.is_one and len(self.topics) > 1:
+            found[self.topics[-1]] = MORE_PARTITIONS
+        return found
+
+    @property
+    def lanes(self) -> int:
+        return 1 if self.is_one else PARTITIONS
+
+    @property
+    def all(self) -> list[TopicPartition]:
+        return [TopicPartition(t, n) for t, count in self.partitions.items() for n in range(count)]
+
+    @property
+    def empty(self) -> TopicPartition:
+        """The last of all."""
+        return self.all[-1]
+
+    @property
+    def logs(self) -> list[str]:
+        """As a lane names them."""
+        return [log_name(*place) for place in self.all] if self.is_one else list(self.topics)
+
+    def in_lane(self, record: Record) -> Record:
+        """The record by its lane and the log in it."""
+        if not self.is_one:
+            return record
+        return replace(record, topic=log_name(record.topic, record.partition), partition=0)
+
+    def place_of(self, event: NativeEvent, random: Random) -> tuple[str, bytes]:
+        """The topic and the key of an event."""
+        is_impression = event["type"] == "impression"
+        topic, key = self.topics[0 if is_impression else -1], str(event["impression_id"]).encode()
+        if not self.is_one:
+            return topic, key
+        if not is_impression:
+            key = random.randbytes(8)
+        while TopicPartition(topic, place_of_key(key, self.partitions[topic])) == self.empty:
+            key += b"+"
+        return topic, key
+
+
+def place_of_key(key: bytes, partitions: int) -> int:
+    """The partition to which producers send a key."""
+    return int(DefaultPartitioner()(key, [*range(partitions)], []))
+
+
 class Producer:
     """Sends traffic until `stop`. While the broker is unavailable it retries; records that are sent
     twice are twice in the log."""
 
     def __init__(
-        self, bootstrap: str, topics: Sequence[str], seed: int, registered: Registered | None
+        self, bootstrap: str, places: Places, seed: int, registered: Registered | None
     ) -> None:
         """`registered`: what writes the records, if they name schemas."""
-        self._topics, self._registered = topics, registered
+        self._places, self._registered = places, registered
         self._random = Random(f"rubbish {seed}")
-        self.traffic = Traffic(seed=seed, rate=EVENT_TIME_RATE, faults=FAULTS)
+        # Lifts must stay behind what comes, and follow the clock: 40 s of a second.
+        faults = replace(FAULTS, disorder=0.0) if places.is_one else FAULTS
+        self.traffic = Traffic(seed=seed, rate=EVENT_TIME_RATE, faults=faults)
         self._events = generate_events(self.traffic, START_MS)
         self._producer = Lz4Producer(KafkaSettings(bootstrap))
         self._stop = asyncio.Event()
@@ -150,8 +214,7 @@ class Producer:
                 await asyncio.sleep(TICK_S)
 
     async def _send(self, arrival_ms: int, event: NativeEvent) -> None:
-        topic = self._topics[0 if event["type"] == "impression" else -1]
-        key = str(event["impression_id"]).encode()
+        topic, key = self._places.place_of(event, self._random)
         if self._random.random() < WRONG_CLOCK_SHARE:
             event = {**event, "timestamp": event["timestamp"] + WRONG_CLOCK_MS}
             arrival_ms += WRONG_CLOCK_MS
@@ -166,28 +229,27 @@ class Producer:
         await self._producer.send(topic, value, key, timestamp_ms=arrival_ms)
 
 
-async def read_all(
-    bootstrap: str, topics: Sequence[str], registered: Registered | None
-) -> list[Record]:
-    """All records in the topics, in the native format."""
+async def read_all(bootstrap: str, places: Places, registered: Registered | None) -> list[Record]:
+    """All records in the topics, in the native format, each by its lane and the log in it."""
     native = {} if registered is None else registered.native
-    partitions = [TopicPartition(topic, p) for topic in topics for p in range(PARTITIONS)]
     consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest")
     await consumer.start()
     try:
-        consumer.assign(partitions)
-        total = sum((await consumer.end_offsets(partitions)).values())
+        consumer.assign(places.all)
+        total = sum((await consumer.end_offsets(places.all)).values())
         found: list[Record] = []
         async with asyncio.timeout(READ_PATIENCE_S):
             while len(found) < total:
                 for batch in (await consumer.getmany(timeout_ms=1000)).values():
                     found += [
-                        Record(
-                            r.topic,
-                            r.partition,
-                            r.offset,
-                            r.timestamp,
-                            native.get(r.value, r.value),
+                        places.in_lane(
+                            Record(
+                                r.topic,
+                                r.partition,
+                                r.offset,
+                                r.timestamp,
+                                native.get(r.value, r.value),
+                            )
                         )
                         for r in batch
                     ]

@@ -6,6 +6,7 @@ reads all of it, undisturbed, says it. Where a lane went to another layout, tabl
 began anew with a whole hour, and are compared from there.
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
@@ -15,7 +16,7 @@ import msgspec
 
 from relevanced.daemon.events import Decoder
 from relevanced.daemon.judgements import IndexEntry, Judgements, QueryClasses
-from relevanced.daemon.lane import PAGE_ROWS, Lane, ShownInBatch, row_sets
+from relevanced.daemon.lane import PAGE_ROWS, Lane, ShownInBatch, row_sets, topic_of
 from relevanced.daemon.plan import Plan
 from relevanced.daemon.storage import (
     JUDGED,
@@ -78,9 +79,9 @@ def undisturbed(
     decode: Decoder,
     files: Files,
 ) -> StoredLane:
-    """The lane of these records, read from its starting offsets on in one process: classed and
-    graded by the files that the stored one knows, graded from the hour on in which its judged rows
-    begin."""
+    """The lane of these records, by its logs, read from its starting offsets on in one process:
+    classed and graded by the files that the stored one knows, graded from the hour on in which its
+    judged rows begin; at last its logs are lifted as those of the stored one."""
     store = MemoryLane()
     head = store.claim("t", msgspec.json.encode(start))
     layouts = Layouts(InForce(replace(plan, tracking=None)))  # experiments are the oracle's
@@ -93,11 +94,13 @@ def undisturbed(
         for topic, at in start.items()
     }
     offsets, lane = dict(start), claimed.lane
-    while any(unread.values()):
-        size = _batch_size(lane)
+    is_read = False
+    while not is_read:
+        size, is_read = _batch_size(lane), not any(unread.values())
         batch = {topic: log[:size] for topic, log in unread.items()}
         unread = {topic: log[size:] for topic, log in unread.items()}
         offsets |= {topic: log[-1].offset + 1 for topic, log in batch.items() if log}
+        lane.lifts |= stored.head.lifts if is_read else {}
         process_batch(lane, batch, offsets, decode)
         commit = plan_commit(claimed)
         assert store.commit(commit) == "applied"
@@ -122,7 +125,7 @@ def _grade_as(head: Head, lane: Lane, files: Files) -> None:
     judged = lane.judged
     if judged is None or head.judged is None or head.judgements is None:
         return
-    # All impressions come from one topic: so many as there were, they are the same.
+    # Where they come from one log, so many as there were are the same.
     judged.since_ms, judged.from_slot = head.judged.since_ms, head.judged.from_slot
     judged.shown = ShownInBatch(judged.from_slot)
     judged.files.prepare(head.judgements.history, files.judgements)
@@ -141,17 +144,19 @@ class Scope:
     queries_from: int
     lost_queries: frozenset[int]
     lost_examples: frozenset[int]
-    judged_from: int
+    judged_from: float
     lost_judged: frozenset[int]
 
     @classmethod
     def of(cls, head: Head) -> "Scope":
         queries, judged = head.queries or QueryHead(), head.judged or JudgedHead()
+        # Which impressions came first is a matter of reading where several logs have some.
+        is_unknown = judged.from_slot and any(topic_of(log) != log for log in head.offsets)
         return cls(
             queries.since_ms or 0,
             frozenset(queries.lost),
             frozenset((*queries.lost, *queries.lost_examples)),
-            judged.since_ms,
+            math.inf if is_unknown else judged.since_ms,
             frozenset(judged.lost_hours),
         )
 

@@ -351,9 +351,8 @@ def as_one_lane(records: Sequence[Record], rng: random.Random) -> dict[str, list
 class Lifting(Machine):
     """A lane of which logs are lifted at any time, as far as none of their records tells."""
 
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        config = arguments[-1]
+    def __init__(self, *arguments: Any, config: OracleConfig, **others: Any) -> None:
+        super().__init__(*arguments, config=config, **others)
         self.latest = {log: latest_lifts(of, config) for log, of in self.logs.items()}
         self.lateness_ms = 1000 * config.lateness_s
 
@@ -383,7 +382,7 @@ def assert_one_lane_equals_the_oracle(rng: random.Random, config: OracleConfig) 
     records = random_records(rng, topics=2, partitions=ONE["impressions"], config=config)
     if config.join != "id":
         records = with_visitors(records, rng)
-    machine = Lifting(rng, 0, as_one_lane(records, rng), config)
+    machine = Lifting(rng, 0, as_one_lane(records, rng), config=config)
     while not machine.done() or not machine.claimed.lane.lifts.keys() >= {"feedback/4"}:
         machine.step(crashes=True)
     expected = oracle.run_lane(machine.logs, config, machine.claimed.lane.lifts)

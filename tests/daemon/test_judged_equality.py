@@ -241,7 +241,7 @@ def test_judged_rows_of_a_lane_of_all_partitions_are_those_of_the_oracle(seed: i
     records = random_records(rng, topics=2, partitions=ONE["impressions"], config=config)
     logs = as_one_lane(with_queries(records, rng, texts=8), rng)
     files = random_files(rng, START_MS + HOUR_MS // 4, [f"d{n}" for n in range(12)])
-    machine = JudgedLifting(rng, 0, logs, files, config).run(crashes=True)
+    machine = JudgedLifting(rng, 0, logs, files, config=config).run(crashes=True)
     assert graded_as_by_the_oracle(machine, files, config)
     assert machine.claimed.lane.lifts and not machine.claimed.lane.counts["behind_lift"]
 
