@@ -123,6 +123,10 @@ class Timing:
         """The watermark at which an impression of this time stops being open."""
         return pane_start(time_ms, self.base_ms) + self.base_ms + self.settle_ms
 
+    def judged_until(self, time_ms: Instants) -> Instants:
+        """The watermark at which the judged rows of an impression of this time are final."""
+        return pane_start(time_ms, self.base_ms) + self.base_ms + self.lateness_ms
+
     def expires_at(self, time_ms: Instants) -> Instants:
         """The watermark from which waiting feedback of this time can join nothing any more."""
         return time_ms + GRACE_MS + self.base_ms + self.settle_ms

@@ -162,6 +162,24 @@ OF_THE_JOIN: Final = (
         f"tests/daemon/attribution/test_later_pages.py {RULES}",
     ),
     Mutant(
+        "join: a page is shown before the pages above it",
+        "met_ms = max((met_ms, *lane.open.touches.met_ms.get(slot, {}).values()))",
+        "pass",
+        "tests/daemon/test_equality.py",
+    ),
+    Mutant(
+        "join: a page is judged in time after one that was late",
+        "met_ms = max(watermark_ms, lane.open.late.get(slot, watermark_ms))",
+        "met_ms = watermark_ms",
+        "tests/daemon/test_judged_equality.py",
+    ),
+    Mutant(
+        "join: a page that waits for one before it is of any impression of its id",
+        "if page.bound_ms not in (None, shown_ms):",
+        "if shown_ms is None:",
+        "tests/daemon/attribution/test_later_pages.py",
+    ),
+    Mutant(
         "join of batches: feedback 5 s before its impression is left out",
         "in_time &= times_ms >= shown_ms - GRACE_MS",
         "in_time &= times_ms >= shown_ms - 2 * GRACE_MS",

@@ -552,6 +552,50 @@ def expires_ms(feedback_ms: int, config: OracleConfig) -> int:
 # Impressions ----------------------------------------------------------------------------------
 
 
+@dataclass
+class Ids:
+    """What is known of each id: accepted impressions, oldest first, and pages that wait."""
+
+    accepted: dict[str, list[Accepted]] = field(default_factory=dict)
+    pages: dict[str, list[EventAtWatermark]] = field(default_factory=dict)
+
+    def read(
+        self, read: EventAtWatermark, log: str, config: OracleConfig
+    ) -> Iterator[tuple[EventAtWatermark, str, list[list[str | None]]]]:
+        """The records of impressions that are decided as this one is read, itself and pages that
+        waited for it, each with its outcome and the lists of its id before."""
+        event = read.event
+        assert isinstance(event, Impression)
+        of_id = self.accepted.setdefault(event.id, [])
+        waiting = self.pages.setdefault(event.id, [])
+        lists = [list(one.items) for one in of_id]
+        if "/" in log and event.first_rank > 1 and not event.by_item:
+            waiting.append(read)
+        else:
+            yield read, decide_impression(event, read.met, of_id, config), lists
+        for page in sorted(waiting, key=first_rank_of):
+            lists = [list(one.items) for one in of_id]
+            if (outcome := decide_page(page, of_id, config)) is not None:
+                waiting.remove(page)
+                yield page, outcome, lists
+
+
+def first_rank_of(page: EventAtWatermark) -> int:
+    return page.event.first_rank if isinstance(page.event, Impression) else 0
+
+
+def decide_page(page: EventAtWatermark, of_id: list[Accepted], config: OracleConfig) -> str | None:
+    """Decide a later page whose first page may stand in another log; None where it waits."""
+    event = page.event
+    assert isinstance(event, Impression)
+    if page.met >= expires_ms(event.time_ms, config):
+        return "late"
+    impression = candidate(event.time_ms, page.met, of_id, config)
+    if impression is None or event.first_rank - 1 > len(impression.items):
+        return None
+    return add_later_page(event, impression)
+
+
 def decide_impression(
     event: Impression, watermark: float, of_id: list[Accepted], config: OracleConfig
 ) -> str:
@@ -724,7 +768,11 @@ def candidate(
     return min(open_to_it, key=lambda impression: impression.time_ms, default=None)
 
 
-def note_met(impression: Accepted, before: Sequence[str | None], met: float) -> None:
+def note_met(
+    impression: Accepted, before: Sequence[str | None], met: float, *, is_page: bool
+) -> None:
+    if is_page:  # shown with what stands above it
+        met = max([met, *impression.items_met.values()])
     for rank0, item in enumerate(impression.items):
         if item is not None and (rank0 >= len(before) or before[rank0] is None):
             impression.items_met[rank0] = met
@@ -969,13 +1017,13 @@ def run_lane(
     """The final state of a lane of these logs. `lifts`: how far it does at least not wait for some
     of them; no event of them that comes later than that may be so early."""
     result = LaneResult(watermarks={log: None for log in logs})
-    by_topic = [read_partition(records, config, result, log) for log, records in logs.items()]
+    by_topic = {log: read_partition(of, config, result, log) for log, of in logs.items()}
     lane_watermark = min(
         max(NEVER if mark is None else mark, lifts.get(log, NEVER))
         for log, mark in result.watermarks.items()
     )
-    by_id = accept_impressions(by_topic, config, result)
-    for read in (read for events in by_topic for read in events):
+    by_id = accept_impressions(by_topic, lane_watermark, config, result)
+    for read in (read for events in by_topic.values() for read in events):
         if isinstance(read.event, Feedback) and not read.event.id:
             accepted = [one for of_id in by_id.values() for one in of_id]
             touch(read.event, read.met, accepted, lane_watermark, config, result)
@@ -1016,30 +1064,48 @@ def settled_of(
 
 
 def accept_impressions(
-    by_topic: Sequence[Sequence[EventAtWatermark]], config: OracleConfig, result: LaneResult
+    by_topic: Mapping[str, Sequence[EventAtWatermark]],
+    lane_watermark: float,
+    config: OracleConfig,
+    result: LaneResult,
 ) -> dict[str, list[Accepted]]:
     """The accepted impressions of every id, oldest first, with their final lists and segments."""
-    by_id: dict[str, list[Accepted]] = {}
-    topic_of: dict[str, int] = {}
-    for topic, events in enumerate(by_topic):
+    ids = Ids()
+    topic_of: dict[str, str] = {}
+    for topic, events in by_topic.items():
         seen: dict[str, dict[str, int]] = {}
-        for event, watermark, met in ((read.event, read.watermark, read.met) for read in events):
-            if not isinstance(event, Impression):
+        for read in events:
+            if not isinstance(read.event, Impression):
                 continue
-            if topic_of.setdefault(event.id, topic) != topic:
-                raise ValueError(f"impression_id={event.id}: must come from one topic only")
-            of_id = by_id.setdefault(event.id, [])
-            before = [list(one.items) for one in of_id]
-            outcome = decide_impression(event, met, of_id, config)
-            met = event.time_ms if met == NEVER else met
-            for one, items in zip(of_id, [*before, []], strict=False):
-                note_met(one, items, met)
-            result.impression_outcomes[outcome] += 1
-            if outcome == "accepted":
-                overflow = result.segment_overflow
-                of_id[-1].event, of_id[-1].met = event, met
-                of_id[-1].segments = admit(event, watermark, seen, overflow, config)
-    return by_id
+            is_page = "/" in topic and read.event.first_rank > 1 and not read.event.by_item
+            if not is_page and topic_of.setdefault(read.event.id, topic) != topic:
+                raise ValueError(f"impression_id={read.event.id}: must come from one topic only")
+            for one, outcome, before in ids.read(read, topic, config):
+                event, of_id = one.event, ids.accepted[read.event.id]
+                met = event.time_ms if one.met == NEVER else one.met
+                for accepted, items in zip(of_id, [*before, []], strict=False):
+                    note_met(accepted, items, met, is_page=one is not read or is_page)
+                result.impression_outcomes[outcome] += 1
+                if outcome == "accepted":
+                    overflow = result.segment_overflow
+                    of_id[-1].event, of_id[-1].met = one.event, met
+                    of_id[-1].segments = admit(one.event, one.watermark, seen, overflow, config)
+    count_waiting_pages(ids, lane_watermark, config, result)
+    return ids.accepted
+
+
+def count_waiting_pages(
+    ids: Ids, lane_watermark: float, config: OracleConfig, result: LaneResult
+) -> None:
+    """Count the pages whose list never came up to them, or came not yet."""
+    for page in (page for pages in ids.pages.values() for page in pages):
+        event = page.event
+        if lane_watermark < expires_ms(event.time_ms, config):
+            result.waiting.append((event.id, event.time_ms, None, None, None, None))
+        elif candidate(event.time_ms, page.met, ids.accepted[event.id], config) is None:
+            result.impression_outcomes["later_page"] += 1
+        else:
+            result.impression_outcomes["conflicting"] += 1
 
 
 def count_feedback(

@@ -1,7 +1,7 @@
 """What the oracle says of judged rows: record by record, each list scored by `evaluate`."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -22,44 +22,55 @@ def run(
 ) -> tuple[dict[Key, list[int]], Counter[str]]:
     """(window s, pane start s, grouping, segment) → row of every pane that was ever touched, and
     how many records came too late. `files` are (start in ms, query → item → grade)."""
-    result = LaneResult(watermarks=dict.fromkeys(of_topic))
     rows: dict[Key, list[int]] = {}
     late: Counter[str] = Counter()
-    base = oracle.base_pane_ms(config)
+    base, tardy = oracle.base_pane_ms(config), set[int]()
+    for shown, before, met in changes_of(of_topic, config):
+        if met >= shown.time_ms // base * base + base + config.lateness_s * 1000:
+            tardy.add(id(shown))
+        judged = judged_by(files, shown, query_of)
+        if judged is None:
+            continue
+        if id(shown) in tardy:
+            late["impression" if before is None else "page"] += 1
+            continue
+        row = row_of(shown.items, judged, names)
+        if before is not None:
+            row = [n - m for n, m in zip(row, row_of(before, judged, names))]
+        _count(rows, shown, row, config)
+    return {key: row for key, row in rows.items() if any(row)}, late
+
+
+def changes_of(
+    of_topic: Mapping[str, Sequence[Record]], config: OracleConfig
+) -> Iterator[tuple[Accepted, list[str | None] | None, float]]:
+    """Each impression whose list a record gives or changes, its list until then, and the watermark
+    that the record met."""
+    result, ids = LaneResult(watermarks=dict.fromkeys(of_topic)), oracle.Ids()
     for log, records in of_topic.items():
-        by_id: dict[str, list[Accepted]] = {}
         seen: dict[str, dict[str, int]] = {}
         for read in oracle.read_partition(records, config, result, log):
-            event = read.event
-            if not isinstance(event, Impression):
+            if not isinstance(read.event, Impression):
                 continue
-            of_id = by_id.setdefault(event.id, [])
-            lists = [list(impression.items) for impression in of_id]
-            outcome = oracle.decide_impression(event, read.met, of_id, config)
-            if outcome == "accepted":
-                of_id[-1].event = event
-                of_id[-1].segments = oracle.admit(
-                    event, read.watermark, seen, result.segment_overflow, config
-                )
-            elif outcome not in ("filled", "extended"):
-                continue
-            (index,) = [
-                n for n, one in enumerate(of_id) if n >= len(lists) or lists[n] != one.items
-            ]
-            shown = of_id[index]
-            assert shown.event is not None
-            started = [grades for start, grades in files if start <= shown.time_ms]
-            judged = started[-1].get(query_of(shown.event)) if started else None
-            if judged is None:
-                continue
-            if read.met >= shown.time_ms // base * base + base + config.lateness_s * 1000:
-                late["impression" if outcome == "accepted" else "page"] += 1
-                continue
-            row = row_of(shown.items, judged, names)
-            if outcome != "accepted":
-                row = [n - m for n, m in zip(row, row_of(lists[index], judged, names))]
-            _count(rows, shown, row, config)
-    return {key: row for key, row in rows.items() if any(row)}, late
+            for one, outcome, lists in ids.read(read, log, config):
+                of_id = ids.accepted[read.event.id]
+                if outcome == "accepted":
+                    of_id[-1].event = one.event
+                    of_id[-1].segments = oracle.admit(
+                        one.event, one.watermark, seen, result.segment_overflow, config
+                    )
+                if outcome in ("accepted", "filled", "extended"):
+                    (n,) = [n for n, of in enumerate(of_id) if lists[n : n + 1] != [of.items]]
+                    yield of_id[n], lists[n] if n < len(lists) else None, one.met
+
+
+def judged_by(
+    files: Sequence[tuple[int, Grades]], shown: Accepted, query_of: Callable[[Impression], str]
+) -> Mapping[str, float] | None:
+    """Item → grade of the query, by the file in force."""
+    assert shown.event is not None
+    started = [grades for start, grades in files if start <= shown.time_ms]
+    return started[-1].get(query_of(shown.event)) if started else None
 
 
 def _count(

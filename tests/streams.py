@@ -112,6 +112,27 @@ def random_records(
     return log(rng, sent, topic_names(topics), lag_ms)
 
 
+def paged_records(
+    rng: random.Random, *, topics: int, partitions: int, config: OracleConfig, searches: int = 80
+) -> list[Record]:
+    """Lists of up to four pages, each of which arrives whenever it does, or never, and feedback."""
+    sent: list[Sent] = []
+    for number in range(searches):
+        begin_ms = START_MS + rng.randrange(600_000)
+        story = Story(rng, config, f"q{number}", begin_ms, rng.randrange(partitions))
+        context, at_ms = attributes(story), begin_ms
+        items = [f"d{n}" for n in rng.sample(range(40), 12)]
+        borders = sorted(rng.sample(range(1, 12), rng.randrange(4)))
+        for first, end in zip((0, *borders), (*borders, 12), strict=True):
+            more = {"first_rank": first + 1} if first else context
+            if story.chance(0.93):
+                sent.append(story.impression(at_ms, items[first:end], story.delay_ms(), **more))
+            sent += reactions(story, items[first:end], at_ms)
+            at_ms += rng.randrange(20_000)
+    sent.sort(key=lambda event: event.at_ms)
+    return log(rng, sent, topic_names(topics), 0)
+
+
 def events_of(story: Story) -> list[Sent]:
     """One story: usually a search; rarely a later page alone, feedback alone, invalid records."""
     plots: dict[Callable[[Story], list[Sent]], int] = {

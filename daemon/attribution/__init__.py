@@ -3,6 +3,7 @@ nothing here knows how state is stored.
 """
 
 from . import columns, last_touch, rules, runs, vectorized
+from .changes import PageMismatch, extended_list, list_with_item
 from .columns import slice_of
 from .item_lists import (
     NO_RANK,
@@ -15,7 +16,6 @@ from .item_lists import (
     ranks0_of,
     respelled,
 )
-from .rules import PageMismatch, extended_list, list_with_item
 from .runs import Aside, Part, Run, Single, read_runs
 
 __all__ = (

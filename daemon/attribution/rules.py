@@ -6,6 +6,7 @@ topics interleave, so that any cut into batches and any interleaving give the sa
 
     impression ─▶ open one of its id? ─ no ─▶ accepted, late or later_page
                         └ yes ─▶ duplicate, filled, extended or conflicting
+    later page of a lane of all partitions ─▶ its list up to there? ─ no ─▶ waits as feedback does
     feedback ─▶ an id? ─ no ─▶ held for `last_touch`
          └ yes ─▶ its impression? ─ no ─▶ waits ─▶ joins when it comes, or expires as unjoined
                         └ yes ─▶ in time, and in the list? ─▶ joined: a gain changes
@@ -15,7 +16,8 @@ These are the rules, one event at a time; `vectorized` applies them to whole bat
 the same numbers.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from operator import itemgetter
 from typing import Final
 
 import numpy as np
@@ -25,6 +27,7 @@ from ..lane import (
     NO_STATE,
     Held,
     Lane,
+    LaterPage,
     Touches,
     Waiting,
     encode_items,
@@ -32,120 +35,15 @@ from ..lane import (
     visitor_hashes,
 )
 from ..panes import GRACE_MS, JUMP_MS, pane_start
+from .changes import (
+    apply_repeated,
+    grade_new_items,
+    graded_ms,
+    list_with_item,
+    note_delay,
+    set_gain,
+)
 from .item_lists import search_of, subject_of
-
-# What feedback does to its impression: the gain of a rank, and the delay of the first feedback.
-# Both are the same whatever the order in which feedback comes, and however often.
-
-
-def set_gain(
-    lane: Lane, slot: int, rank0: int, time_ms: int, kind: str | None, grade: float | None
-) -> None:
-    """Set the gain of a rank (from 0): the latest explicit grade (of equal times the higher), else
-    the highest implicit one."""
-    before = lane.open.states[lane.open.index_of(slot)]
-    explicit = lane.open.grades.get(slot, {}).get(rank0)
-    if grade is not None:
-        if explicit is not None and explicit >= (time_ms, grade):
-            return
-        lane.open.grades.setdefault(slot, {})[rank0] = (time_ms, grade)
-        gain = grade
-    else:
-        assert kind is not None
-        gain = lane.plan.grades[kind]
-        present = lane.states.gain_at(before, rank0)
-        if explicit is not None or (present is not None and present >= gain):
-            return
-    change_state(lane, slot, lane.states.with_gain(before, rank0, gain))
-
-
-def change_state(lane: Lane, slot: int, after: int) -> None:
-    """Give an impression another gain state, and note what that changes in its rows."""
-    index = lane.open.index_of(slot)
-    before = lane.open.states[index]
-    pane = pane_start(lane.open.times_ms[index], lane.plan.timing.base_ms)
-    lane.open.states[index] = after
-    lane.changes.slots.append(slot)
-    lane.changes.add(pane, lane.open.combinations[index], before, after)
-
-
-def note_delay(lane: Lane, slot: int, time_ms: int) -> None:
-    """Keep the shortest delay between the impression and its feedback, in whatever order that
-    arrives; feedback from before its impression has a delay of 0."""
-    if slot < lane.timed_from:
-        return
-    index = lane.open.index_of(slot)
-    shown_ms = lane.open.times_ms[index]
-    delay_ms = max(time_ms - shown_ms, 0)
-    before_ms = lane.open.delays_ms.get(slot)
-    if before_ms is not None and before_ms <= delay_ms:
-        return
-    lane.open.delays_ms[slot] = delay_ms
-    lane.changes.slots.append(slot)
-    pane = pane_start(shown_ms, lane.plan.timing.base_ms)
-    lane.changes.delays.append((pane, lane.open.combinations[index], before_ms, delay_ms))
-
-
-# How a later page of results, or one more item, extends the list of its impression.
-
-
-class PageMismatch(Exception):
-    """The page leaves a gap after the list so far, or the page or the item contradicts it."""
-
-
-def extended_list(items: Sequence[str | None], page: Impression) -> list[str | None]:
-    """The list with what the page adds to its end; the same list where it adds nothing.
-
-    An item that already stands further up keeps its first rank, and leaves a blank (None) on the
-    page: feedback on it means the first rank, whether it comes before the page or after it. Raises
-    PageMismatch.
-    """
-    before = page.first_rank - 1
-    if before > len(items):
-        raise PageMismatch
-    overlap = len(items) - before
-    earlier = frozenset(items[:before])
-    repeated = [_or_blank(item, earlier) for item in page.items[:overlap]]
-    if repeated != list(items[before : before + len(page.items)]):
-        raise PageMismatch
-    listed = frozenset(items)
-    return [*items, *(_or_blank(item, listed) for item in page.items[overlap:])]
-
-
-def list_with_item(items: Sequence[str | None], shown: Impression) -> list[str | None]:
-    """The list with an item of a list that is logged item by item; the same list where the item
-    already stands at its rank, and where that rank does not count.
-
-    An item never moves and is never replaced: the first to arrive wins. Ranks of which nothing is
-    known yet are blanks (None), which the items that stand there fill when they arrive. Raises
-    PageMismatch.
-    """
-    if not shown.items:
-        return list(items)
-    (item,), rank0 = shown.items, shown.first_rank - 1
-    longer = [*items, *[None] * (rank0 + 1 - len(items))]
-    if longer[rank0] == item:
-        return longer
-    if longer[rank0] is not None or item in items:
-        raise PageMismatch
-    longer[rank0] = item
-    return longer
-
-
-def _or_blank(item: str, listed: frozenset[str | None]) -> str | None:
-    return None if item in listed else item
-
-
-def note_relisted(
-    lane: Lane, slot: int, items: Sequence[str | None], watermark_ms: int | None
-) -> None:
-    """Replace the list of an open impression, by a record that met this watermark."""
-    now = encode_items(items)
-    if lane.judged is not None:
-        lane.judged.shown.change(slot, watermark_ms, lane.open.text_of(slot), now)
-    lane.open.paged_items[slot] = now
-    lane.changes.relisted.add(slot)
-
 
 BRINGS_ITEMS: Final = ("accepted", "filled", "extended")
 """The outcomes of impressions that waiting feedback may join."""
@@ -186,8 +84,10 @@ def event_steps(lane: Lane, topic: str, event: Event, watermark: int | None) -> 
     if isinstance(event, Impression):
         lane.count("events", "impression")
         outcome = _impression(lane, topic, event, watermark)
-        lane.count("impression_outcomes", outcome)
+        if outcome is not None:
+            lane.count("impression_outcomes", outcome)
         if outcome in BRINGS_ITEMS:
+            yield from _retry_pages(lane, event.impression_id)
             yield from _retry_waiting(lane, event.impression_id)
     else:
         lane.count("events", "feedback")
@@ -195,13 +95,17 @@ def event_steps(lane: Lane, topic: str, event: Event, watermark: int | None) -> 
 
 
 def advance(lane: Lane) -> None:
-    """Remove and count the waiting feedback that expires at the lane's watermark. Settling is
-    `settling.settle`."""
+    """Remove and count the waiting feedback and pages that expire at the lane's watermark. Settling
+    is `settling.settle`."""
     watermark = lane.watermark_ms
     if watermark is None:
         return
     timing = lane.plan.timing
     for feedback in lane.waiting.take_older(watermark - timing.expires_at(0)):
+        if isinstance(feedback, LaterPage):
+            is_alone = feedback.bound_ms is None
+            lane.count("impression_outcomes", "later_page" if is_alone else "conflicting")
+            continue
         outcome = "off_list"
         if feedback.bound_ms is None:
             outcome = "unjoined"
@@ -213,12 +117,15 @@ def advance(lane: Lane) -> None:
 # Impressions
 
 
-def _impression(lane: Lane, topic: str, event: Impression, watermark: int | None) -> str:
+def _impression(lane: Lane, topic: str, event: Impression, watermark: int | None) -> str | None:
+    """The outcome of the record; None where it waits."""
     met_ms = lane.met_ms(topic, watermark, event.time_ms)
+    if lane.is_one and event.first_rank > 1 and not event.by_item:
+        return _later_page(lane, event, met_ms)
     slot = _open_slot(lane, event.impression_id, met_ms)
     if slot is not None:
         lane.split_ids += lane.origins.of(slot) not in (topic, None)
-        return _apply_repeated(lane, slot, event, met_ms)
+        return apply_repeated(lane, slot, event, met_ms)
     if met_ms is not None and lane.plan.timing.closes_at(event.time_ms) <= met_ms:
         return "late"
     if event.first_rank > 1 and not (event.by_item and event.items):
@@ -265,10 +172,10 @@ def _accept(lane: Lane, topic: str, event: Impression, own_ms: int, met_ms: int)
         lane.open.paged_items[slot] = encode_items(items)
     lane.changes.add(pane, combination, NO_STATE, state)
     if lane.judged is not None:
-        lane.judged.shown.add(slot, met_ms)
+        lane.judged.shown.add(slot, graded_ms(lane, slot, met_ms))
     if event.teams and lane.open.subjects is not None:
         lane.open.teams[slot] = event.teams
-    _grade_new_items(lane, slot, event, event.first_rank - 1)
+    grade_new_items(lane, slot, event, event.first_rank - 1)
 
 
 def _touch_of(lane: Lane, event: Impression, watermark_ms: int) -> Touches | None:
@@ -277,43 +184,63 @@ def _touch_of(lane: Lane, event: Impression, watermark_ms: int) -> Touches | Non
     return Touches(visitor_hashes([event.visitor]), np.array([watermark_ms]))
 
 
-def _apply_repeated(lane: Lane, slot: int, event: Impression, watermark: int | None) -> str:
-    """Apply one more record of an impression that is open: the first to arrive wins, unless this
-    one adds items."""
-    items = lane.open.list_of(slot)
-    if event.first_rank == 1 and items and not event.by_item:
-        same = event.items and list(event.items) == items[: len(event.items)]
-        return "duplicate" if same else "conflicting"
-    try:
-        longer = list_with_item(items, event) if event.by_item else extended_list(items, event)
-    except PageMismatch:
-        return "conflicting"
-    if longer == items:
-        return "duplicate"
-    note_relisted(lane, slot, longer, watermark)
-    if lane.open.touches is not None:
-        met_ms = event.time_ms if watermark is None else watermark
-        lane.open.touches.note_items(slot, items, longer, met_ms)
-    before = lane.open.states[lane.open.index_of(slot)]
-    after = (len(longer), lane.states[before][1])
-    change_state(lane, slot, lane.states.id_of(after, lane.states.surface_id_of(before)))
-    _grade_new_items(lane, slot, event, event.first_rank - 1 if event.by_item else len(items))
-    return "extended" if items else "filled"
+# Later pages, in a lane where the first page may stand in another log
 
 
-def _grade_new_items(lane: Lane, slot: int, event: Impression, first_rank0: int) -> None:
-    """Count judgements that came with the list as explicit grades of the record's time."""
-    if not event.grades:
-        return
-    ranks0: dict[str | None, int] = {}
-    items = lane.open.list_of(slot)[first_rank0:]
-    for rank0, added in enumerate(items[:1] if event.by_item else items, first_rank0):
-        ranks0.setdefault(added, rank0)
-    # A look-up, not a search in the list: a record of a megabyte has 100,000 grades.
-    for item, grade in event.grades.items():
-        if item in ranks0:
-            rank0 = ranks0[item]
-            set_gain(lane, slot, rank0, event.time_ms, None, grade)
+def _later_page(lane: Lane, event: Impression, met_ms: int | None) -> str | None:
+    """The outcome of a later page; None where it waits."""
+    if met_ms is not None and lane.plan.timing.expires_at(event.time_ms) <= met_ms:
+        return "late"
+    page = LaterPage(
+        watermark_ms=met_ms,
+        bound_ms=None,
+        impression_id=event.impression_id,
+        time_ms=event.time_ms,
+        kind=None,
+        item=None,
+        rank=None,
+        grade=None,
+        items=event.items,
+        first_rank=event.first_rank,
+        grades=event.grades,
+    )
+    if (outcome := _place(lane, page)) is None:
+        lane.waiting.add(page)
+    return outcome
+
+
+def _place(lane: Lane, page: LaterPage) -> str | None:
+    """Place a page in the list of its impression, which it is bound to once it is there; None where
+    the list does not reach up to it."""
+    slot = _candidate(lane, page.impression_id, page.time_ms, page.watermark_ms)
+    if slot is None:
+        return None
+    shown_ms = lane.open.times_ms[lane.open.index_of(slot)]
+    if page.bound_ms not in (None, shown_ms):
+        return None
+    page.bound_ms = shown_ms
+    if page.first_rank - 1 > len(lane.open.list_of(slot)):
+        return None
+    return apply_repeated(lane, slot, page, page.watermark_ms)
+
+
+def _retry_pages(lane: Lane, impression_id: str) -> Iterator[None]:
+    """Place the waiting pages of an impression that is new or has a longer list, in steps."""
+    waiting = [(s, lane.waiting.by_serial[s]) for s in lane.waiting.serials_of(impression_id)]
+    pages = [
+        (page.first_rank, serial, page) for serial, page in waiting if isinstance(page, LaterPage)
+    ]
+    for number, (_, serial, page) in enumerate(sorted(pages, key=itemgetter(0, 1)), 1):
+        if not number % STEP_EVENTS:
+            yield
+        was_bound = page.bound_ms is not None
+        outcome = _place(lane, page)
+        if outcome is not None:
+            lane.waiting.remove(serial)
+            lane.changes.joined[serial] = lane.plan.timing.expires_at(page.time_ms)
+            lane.count("impression_outcomes", outcome)
+        elif page.bound_ms is not None and not was_bound:
+            lane.changes.bound.add(serial)
 
 
 # Feedback
@@ -432,6 +359,8 @@ def _retry_waiting(lane: Lane, impression_id: str) -> Iterator[None]:
         if not number % STEP_WAITING:
             yield
         feedback = lane.waiting.by_serial[serial]
+        if isinstance(feedback, LaterPage):
+            continue
         slot = _candidate(lane, impression_id, feedback.time_ms, feedback.watermark_ms)
         if slot is None:
             continue

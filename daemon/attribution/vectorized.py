@@ -43,8 +43,8 @@ from ..lane import (
 )
 from ..panes import GRACE_MS, JUMP_MS
 from . import rules
+from .changes import note_delay
 from .item_lists import ranks0_of
-from .rules import note_delay
 from .runs import Run
 
 
@@ -102,7 +102,12 @@ def accept_impressions(
     )
     lane.changes.add_many(panes, combinations, np.full(len(states), NO_STATE), states)
     if lane.judged is not None:
-        lane.judged.shown.add_many(first_slot, events.met_ms[event_index])
+        met_ms = events.met_ms[event_index]
+        lane.judged.shown.add_many(first_slot, met_ms)
+        if lane.is_one:
+            late = np.flatnonzero(met_ms >= lane.plan.timing.judged_until(times_ms))
+            slots = (first_slot + late).tolist()
+            lane.open.late.update(zip(slots, met_ms[late].tolist(), strict=True))
     lane.count("impression_outcomes", "accepted", len(selected))
 
 

@@ -121,7 +121,7 @@ from .row_sets import (
     take,
 )
 from .settling import latest_ms
-from .waiting import Held, Waiting, WaitingFeedback
+from .waiting import Held, LaterPage, Waiting, WaitingFeedback
 from .watermarks import (
     Lifts,
     Pending,
@@ -206,6 +206,7 @@ __all__ = (
     "open_hour",
     "OpenImpressions",
     "OpenSearches",
+    "LaterPage",
     "PAGE_ROWS",
     "PagedRows",
     "Pages",

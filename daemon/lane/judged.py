@@ -147,8 +147,7 @@ class Grader:
         return judges
 
     def _is_late(self, shown: ShownLists) -> Booleans:
-        pane_ends_ms = pane_start(shown.times_ms, self._timing.base_ms) + self._timing.base_ms
-        late: Booleans = shown.watermarks_ms >= pane_ends_ms + self._timing.lateness_ms
+        late: Booleans = shown.watermarks_ms >= self._timing.judged_until(shown.times_ms)
         return late
 
     def _grade(

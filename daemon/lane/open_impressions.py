@@ -84,6 +84,9 @@ class OpenImpressions:
         """Visitors; None where no feedback joins by last touch."""
         self.teams: dict[int, tuple[str | None, ...]] = {}
         """Slot → the ranker that contributed each rank, for lists that two rankers share."""
+        self.late: dict[int, int] = {}
+        """Slot → the greatest watermark that a record met which was too late for judged rows, in a
+        lane where the records of an impression may stand in several logs."""
         self.shared_hashes: set[int] = set()
         """Hashes that more than one slot has."""
         self._index = IdIndex()
@@ -259,7 +262,7 @@ class OpenImpressions:
         np.frombuffer(self.is_open, np.uint8)[self.index_of(slots)] = 0
         self._panes.forget_before(before)
         by_slots: list[dict[int, Any]] = [
-            *(self.grades, self.delays_ms, self.paged_items, self.teams),
+            *(self.grades, self.delays_ms, self.paged_items, self.teams, self.late),
             *([] if self.touches is None else [self.touches.met_ms]),
         ]
         for by_slot in by_slots:

@@ -1,8 +1,10 @@
-"""Feedback that could not join yet, with the watermark it arrived at. Pure."""
+"""Feedback that could not join yet, and later pages whose list is not there yet, with the watermark
+that they arrived at. Pure."""
 
 from collections.abc import Iterator, KeysView
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from typing import ClassVar
 
 import msgspec
 
@@ -32,9 +34,21 @@ class Held(Waiting, array_like=True):
     """Hash of who reacted, as `new_impressions.visitor_hashes` gives it."""
 
 
+class LaterPage(Waiting, array_like=True):
+    """A later page that came before its first page, or before one between, in a lane where these
+    may stand in other logs. `bound_ms` is the time of its impression, once there is one."""
+
+    by_item: ClassVar[bool] = False
+    items: tuple[str, ...] = ()
+    first_rank: int = 1
+    grades: dict[str, float] = {}
+    """Judgements that are known of its items."""
+
+
 @dataclass
 class WaitingFeedback:
-    """The waiting feedback of one lane, by serial, and by impression id but for what is held."""
+    """The waiting feedback of one lane, and its waiting pages, by serial, and by impression id but
+    for what is held."""
 
     next_serial: int = 0
     by_serial: dict[int, Waiting] = field(default_factory=dict)
@@ -47,8 +61,11 @@ class WaitingFeedback:
     _held: list[tuple[int, int]] = field(default_factory=list)
     """The same of what is held."""
 
+    _pages: int = 0
+
     def __len__(self) -> int:
-        return len(self.by_serial)
+        """How much feedback waits."""
+        return len(self.by_serial) - self._pages
 
     def ids(self) -> KeysView[str]:
         """The impression ids for which feedback waits."""
@@ -64,6 +81,7 @@ class WaitingFeedback:
     def put(self, serial: int, feedback: Waiting) -> None:
         """Add feedback under the serial that it had when it was stored."""
         self.by_serial[serial] = feedback
+        self._pages += isinstance(feedback, LaterPage)
         if isinstance(feedback, Held):
             heappush(self._held, (feedback.time_ms, serial))
             return
@@ -77,6 +95,7 @@ class WaitingFeedback:
     def remove(self, serial: int) -> Waiting:
         """Remove feedback and return it."""
         feedback = self.by_serial.pop(serial)
+        self._pages -= isinstance(feedback, LaterPage)
         if isinstance(feedback, Held):
             return feedback
         serials = self._serials[feedback.impression_id]

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Final
 
 from ..changes import text
-from ..lane import Held, Lane
+from ..lane import Held, Lane, LaterPage
 
 EXAMPLES: Final = 2
 """Ids that are shown of each side."""
@@ -59,7 +59,9 @@ class Unjoined:
         outcomes.subtract(before)
         joined = outcomes["joined"]
         every = (one for lane in lanes for one in lane.waiting.by_serial.values())
-        waiting = [one for one in every if not isinstance(one, Held)]  # which is not due yet
+        waiting = [
+            one for one in every if not isinstance(one, Held | LaterPage)
+        ]  # which is not due yet
         total = len(waiting) + sum(outcomes[outcome] for outcome in ("joined", *NOT_JOINED))
         if joined and (total < LEAST or joined >= FEW * total):
             return None

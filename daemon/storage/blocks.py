@@ -29,6 +29,7 @@ from ..lane import (
     Held,
     Lane,
     NewImpressions,
+    LaterPage,
     Subjects,
     Touches,
     Waiting,
@@ -185,6 +186,16 @@ class _TouchWire(_SearchWire, array_like=True):
     """As `waiting`. The watermark of a commit tells which of it was decided by then."""
 
 
+class _PageWire(_TouchWire, array_like=True):
+    """A block of a lane of all partitions with pages that wait, or with impressions that are too
+    late for judged rows. It reads those of others as well."""
+
+    pages: list[tuple[int, LaterPage]] = []
+    """As `waiting`."""
+    late: list[tuple[int, int]] = []
+    """(slot, watermark) of `new` and `relisted` impressions."""
+
+
 def encode(lane: Lane, block: Block) -> tuple[bytes, int] | None:
     """Return the block's bytes and the watermark at which all of it expires; None where nothing in
     it is open or waiting any more."""
@@ -192,29 +203,33 @@ def encode(lane: Lane, block: Block) -> tuple[bytes, int] | None:
     changed = lane.open.only_open(block.slots)
     by_serial = lane.waiting.by_serial
     serials = [s for s in range(block.first_serial, block.end_serial) if s in by_serial]
-    waiting = [(s, one) for s in serials if not isinstance(one := by_serial[s], Held)]
+    waiting = [(s, one) for s in serials if not isinstance(one := by_serial[s], Held | LaterPage)]
+    pages = [(s, one) for s in serials if isinstance(one := by_serial[s], LaterPage)]
     held = [(s, one) for s in serials if isinstance(one := by_serial[s], Held)]
     bound = [(s, by_serial[s]) for s in sorted(block.bound) if s in by_serial]
     joined = _still_needed(lane, block.joined)
-    if not (len(new) or len(changed) or waiting or held or bound or joined):
+    if not (len(new) or len(changed) or waiting or pages or held or bound or joined):
         return None
     timing = lane.plan.timing
-    ends = [timing.expires_at(feedback.time_ms) for _, feedback in (*waiting, *bound)]
+    ends = [timing.expires_at(feedback.time_ms) for _, feedback in (*waiting, *pages, *bound)]
     ends += [feedback.time_ms + (lane.plan.touch_ms or 0) for _, feedback in held]
     ends += [expires_ms for _, expires_ms in joined]
     for slots in (new, changed):
         if len(slots):
             latest = lane.open.times_ms.at(lane.open.index_of(slots)).max()
             ends.append(timing.closes_at(int(latest)))
-    wire = _wire(lane, new, changed)
+    relisted = [s for s in sorted(block.relisted) if lane.open.has_open(s)]
+    late = sorted(lane.open.late.keys() & {*new.tolist(), *relisted}) if lane.open.late else []
+    wire = _wire(lane, new, changed, _PageWire if pages or late else _kind_of(lane))
     _write_subjects(lane, wire, new)
     if isinstance(wire, _SearchWire):
         wire.searches = packed_searches(lane, new)
-    relisted = (s for s in sorted(block.relisted) if lane.open.has_open(s))
     wire.relisted = [(s, lane.open.text_of(s)) for s in relisted]
-    if isinstance(wire, _TouchWire):
-        _write_touches(lane, wire, new, [slot for slot, _ in wire.relisted])
+    if isinstance(wire, _TouchWire) and lane.open.touches is not None:
+        _write_touches(lane, wire, new, relisted)
         wire.held = held
+    if isinstance(wire, _PageWire):
+        wire.pages, wire.late = pages, [(slot, lane.open.late[slot]) for slot in late]
     wire.waiting = waiting
     wire.bound = [(serial, f.bound_ms) for serial, f in bound if f.bound_ms is not None]
     wire.joined = joined
@@ -232,7 +247,13 @@ def _still_needed(lane: Lane, joined: dict[int, int]) -> list[tuple[int, int]]:
     ]
 
 
-def _wire(lane: Lane, new: Integers, changed: Integers) -> _Wire:
+def _kind_of(lane: Lane) -> type[_Wire]:
+    if lane.open.touches is not None:
+        return _TouchWire
+    return _Wire if lane.query_keys is None else _SearchWire
+
+
+def _wire(lane: Lane, new: Integers, changed: Integers, kind: type[_Wire]) -> _Wire:
     """Return the columns of the impressions. The ids of combinations and states belong to this
     process, so the block contains tables of its own for those that it uses."""
     impressions = lane.open
@@ -243,8 +264,6 @@ def _wire(lane: Lane, new: Integers, changed: Integers) -> _Wire:
     (ids, id_lengths), (items, item_lengths) = impressions.texts_of(new)
     graded = sorted(impressions.grades.keys() & both.tolist()) if impressions.grades else []
     surfaces = [lane.states.surface_id_of(state) for state in states]
-    kind = _Wire if lane.query_keys is None else _SearchWire
-    kind = kind if impressions.touches is None else _TouchWire
     return kind(
         new=pack_integers(new),
         changed=pack_integers(changed),
@@ -342,7 +361,7 @@ def replay(lane: Lane, entry: BlockEntry, data: bytes) -> Block:
     Blocks must be replayed in the order of the log. Slots and serials of unlinked blocks stay
     unused. Contents that the lane's watermark has passed are restored too: callers remove them.
     """
-    wire = unpack(data, _TouchWire)
+    wire = unpack(data, _PageWire)
     changed = unpack_integers(wire.changed).tolist()
     block = Block(
         first_slot=entry.first_slot,
@@ -362,6 +381,7 @@ def replay(lane: Lane, entry: BlockEntry, data: bytes) -> Block:
     _replay_new(lane, wire, state_ids)
     _replay_changed(lane, wire, changed, state_ids[len(state_ids) - len(changed) :])
     _replay_touches(lane, wire)
+    lane.open.late.update((slot, ms) for slot, ms in wire.late if lane.open.has_open(slot))
     _replay_waiting(lane, wire)
     return block
 
@@ -416,8 +436,8 @@ def _replay_changed(lane: Lane, wire: _Wire, slots: list[int], states: list[int]
             impressions.grades[slot] = {rank0: (time_ms, grade) for rank0, time_ms, grade in grades}
 
 
-def _replay_waiting(lane: Lane, wire: _TouchWire) -> None:
-    for serial, waiting in (*wire.waiting, *wire.held):
+def _replay_waiting(lane: Lane, wire: _PageWire) -> None:
+    for serial, waiting in (*wire.waiting, *wire.held, *wire.pages):
         lane.waiting.put(serial, waiting)
     for serial, bound_ms in wire.bound:
         if serial in lane.waiting.by_serial:

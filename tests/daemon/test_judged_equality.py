@@ -35,7 +35,14 @@ from relevanced.daemon.storage import (
     rebuild,
 )
 from tests import oracle_judged
-from tests.daemon.test_equality import ONE, Lifting, Machine, as_one_lane, logs_of
+from tests.daemon.test_equality import (
+    ONE,
+    Lifting,
+    Machine,
+    as_one_lane,
+    impressions_in,
+    logs_of,
+)
 from tests.daemon.test_examples_equality import stored_examples
 from tests.daemon.test_queries_equality import (
     CONFIG,
@@ -47,7 +54,8 @@ from tests.daemon.test_queries_equality import (
 from tests.oracle import OracleConfig, Record, hour_start_s
 from tests.replica import every_key
 from tests.seeds import seeds
-from tests.streams import START_MS, random_records, topic_names
+from tests.streams import START_MS, paged_records, random_records, topic_names
+from tests.whole_batch import process_batch
 
 NAMES = ("nDCG@3", "P@2", "Judged@3")
 PLAN = judged_plan(NAMES, relevant_from=2, max_grade=3)
@@ -234,16 +242,32 @@ class JudgedLifting(Lifting, JudgedMachine):
     """A lane of all partitions that grades."""
 
 
+@pytest.mark.parametrize("make", [random_records, paged_records])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_judged_rows_of_a_lane_of_all_partitions_are_those_of_the_oracle(seed: int) -> None:
+def test_judged_rows_of_a_lane_of_all_partitions_are_those_of_the_oracle(
+    seed: int, make: Callable[..., list[Record]]
+) -> None:
     rng = random.Random(seed)
     config = replace(CONFIG, lateness_s=rng.choice((2, 20, 60)))
-    records = random_records(rng, topics=2, partitions=ONE["impressions"], config=config)
+    records = make(rng, topics=2, partitions=ONE["impressions"], config=config)
     logs = as_one_lane(with_queries(records, rng, texts=8), rng)
     files = random_files(rng, START_MS + HOUR_MS // 4, [f"d{n}" for n in range(12)])
     machine = JudgedLifting(rng, 0, logs, files, config=config).run(crashes=True)
     assert graded_as_by_the_oracle(machine, files, config)
     assert machine.claimed.lane.lifts and not machine.claimed.lane.counts["behind_lift"]
+
+
+@pytest.mark.parametrize("small_run", [1, 1000])
+def test_an_impression_too_late_for_judged_rows_is_known_to_its_pages(small_run: int) -> None:
+    rng = random.Random(1)
+    files = random_files(rng, 0, [f"d{n}" for n in range(12)])
+    machine = JudgedMachine(rng, 0, {"events/0": [], "events/1": []}, files)
+    lane, final_ms = machine.claimed.lane, int(machine.plan.timing.judged_until(START_MS))
+    lane.lifts["events/1"] = final_ms
+    shown = impressions_in("events/1", START_MS, START_MS + 60_000, START_MS + 1)
+    process_batch(lane, shown, {}, machine.decode, small_run)
+    assert lane.counts["impression_outcomes"] == {"accepted": 3}
+    assert lane.open.late == {0: final_ms, 2: START_MS + 60_000}
 
 
 @pytest.mark.parametrize("topics", [1, 2])

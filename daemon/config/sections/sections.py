@@ -41,8 +41,7 @@ ELASTICACHE_SERVERLESS: Final = "elasticache_serverless"
 MEMORYDB: Final = "memorydb"
 TOKENS_OF_REDIS: Final = (OIDC, AZURE, GCP, ELASTICACHE, ELASTICACHE_SERVERLESS, MEMORYDB)
 """What gives tokens."""
-ONE: Final = "one"
-"""One lane, of all partitions of all topics."""
+ONE: Final = "one"  # lane, of all partitions of all topics
 CONFLUENT: Final = "confluent"
 GLUE: Final = "glue"
 """Kinds of schema registries."""
@@ -81,8 +80,7 @@ class KafkaSection:
     topics: tuple[str, ...] = setting(
         ["search-events"],
         several(TOPIC, "list of topics"),
-        "Topics to read; without lanes ="
-        f' "{ONE}" of equal partition counts, key and partitioner.',
+        f'Topics; without lanes = "{ONE}" of equal partition counts, key and partitioner.',
         shapes=JOIN,
     )
     lanes: str = setting(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-from msgspec.structs import astuple
+from msgspec.json import encode as encoded
 
 from relevanced.metrics import Integers
 
@@ -258,7 +258,7 @@ def _counted(found: Iterable[tuple[Place, Hashable]]) -> Things:
 
 
 def _waiting(lane: Lane) -> Things:
-    return _counted(("", astuple(one)) for one in lane.waiting.by_serial.values())
+    return _counted(("", encoded(one)) for one in lane.waiting.by_serial.values())
 
 
 def _pending(lane: Lane) -> Things:

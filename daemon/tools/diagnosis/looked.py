@@ -98,7 +98,7 @@ def _judged(seen: Sequence[Seen]) -> list[Seen]:
 def _joined(ordered: Sequence[Seen], plan: Plan) -> Counter[str]:
     lane = _in_order([one.event for one in ordered], plan)
     outcomes = Counter({k: n for k, n in lane.counts["feedback_outcomes"].items() if n})
-    outcomes["unjoined"] += len(lane.waiting.by_serial)  # may still join, but all was read
+    outcomes["unjoined"] += len(lane.waiting)  # may still join, but all was read
     return outcomes
 
 

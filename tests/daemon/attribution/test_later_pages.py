@@ -1,11 +1,16 @@
-"""Later pages extend a list, and blanks keep every item at its first rank."""
+"""Later pages extend a list, and blanks keep every item at its first rank; in a lane of all
+partitions they wait for the pages before."""
+
+from collections import Counter
 
 import pytest
 from hypothesis import given, strategies as st
 
-from relevanced.daemon.attribution import PageMismatch, extended_list, list_with_item
-from relevanced.daemon.events import Impression
-from tests.builders import shown
+from relevanced.daemon.attribution import PageMismatch, extended_list, list_with_item, rules
+from relevanced.daemon.events import Feedback, Impression
+from relevanced.daemon.lane import Lane
+from relevanced.daemon.worker import batch
+from tests.builders import PLAN, START_MS, clicked, feed, gains, items, lane_of, shown
 
 ITEMS = ["a", "b", "c"]
 PAGES: dict[str, tuple[int, str, list[str | None]]] = {
@@ -85,3 +90,69 @@ def test_items_in_any_order_give_the_same_list(shuffled: list[tuple[str, int]]) 
     for item, rank in shuffled:
         items = list_with_item(items, one(item, rank))
     assert items == ["a", "b", "c", None, "e"]
+
+
+# In a lane of all partitions
+
+
+def fed(lane: Lane, *events: tuple[int, Impression | Feedback]) -> list[str]:
+    """Apply events of several logs, which are numbered; returns the outcomes of each."""
+    return [feed(lane, event, topic=f"events/{log}")[0] for log, event in events]
+
+
+def one_lane() -> Lane:
+    return lane_of(*(f"events/{log}" for log in range(4)))
+
+
+@given(
+    st.permutations(
+        [(0, shown(0, "a b")), (1, shown(1, "c", first_rank=3)), (2, shown(9, "d", first_rank=4))]
+        + [(3, clicked(12, "d")), (3, clicked(13, "c"))]
+    )
+)
+def test_pages_of_several_logs_make_the_same_list_in_any_order(
+    events: list[tuple[int, Impression | Feedback]],
+) -> None:
+    lane = one_lane()
+    outcomes = Counter(" ".join(fed(lane, *events)).split())
+    assert (items(lane), gains(lane)) == (["a", "b", "c", "d"], [None, None, 1.0, 1.0])
+    assert outcomes - Counter(waits=9) == Counter(accepted=1, extended=2, joined=2)
+    assert not lane.waiting.by_serial and not lane.split_ids
+
+
+def test_a_page_that_waits_is_no_waiting_feedback() -> None:
+    lane = one_lane()
+    fed(lane, (1, shown(1, "c", first_rank=3)), (3, clicked(12, "d")))
+    assert (len(lane.waiting), len(lane.waiting.by_serial)) == (1, 2)
+    fed(lane, (0, shown(0, "a b c d")))
+    assert (len(lane.waiting), len(lane.waiting.by_serial)) == (0, 0)
+
+
+def test_a_page_that_nothing_comes_before_dies_with_feedback_of_its_time() -> None:
+    lane = one_lane()
+    pages = (1, shown(0, "x", of="p", first_rank=3)), (1, shown(0, "d", first_rank=4))
+    assert fed(lane, (0, shown(0, "a b")), *pages) == ["accepted", "waits", "waits"]
+    expires_ms = PLAN.timing.expires_at(START_MS)
+    for watermark_ms, dead in ((expires_ms - 1, {}), (expires_ms, {"later_page", "conflicting"})):
+        lane.watermarks.update(dict.fromkeys(lane.watermarks, int(watermark_ms)))
+        rules.advance(lane)
+        assert lane.counts["impression_outcomes"] == Counter(["accepted", *dead])
+    assert fed(lane, (1, shown(0, "d", first_rank=4))) == ["late"]
+
+
+def test_a_page_is_of_the_impression_that_feedback_of_its_time_is_of() -> None:
+    lane = one_lane()
+    closed_ms = int(PLAN.timing.closes_at(START_MS)) - START_MS
+    assert fed(lane, (1, shown(1, "c", first_rank=3))) == ["waits"]
+    assert fed(lane, (0, shown(closed_ms, "a b"))) == ["accepted"]
+    assert items(lane) == ["a", "b"], "it comes too long after the page"
+
+
+def test_a_page_that_waits_for_another_is_of_no_later_impression_of_its_id() -> None:
+    lane = one_lane()
+    assert fed(lane, (0, shown(0, "a b")), (1, shown(9_000, "d", first_rank=4)))[1] == "waits"
+    closed_ms = int(PLAN.timing.closes_at(START_MS))
+    lane.watermarks.update(dict.fromkeys(lane.watermarks, closed_ms))
+    batch.advance(lane)
+    assert fed(lane, (0, shown(10_000, "a b c"))) == ["accepted"]
+    assert items(lane) == ["a", "b", "c"]
