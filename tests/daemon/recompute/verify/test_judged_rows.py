@@ -1,5 +1,6 @@
 """Judged rows are proven by the log and by the files that the lane says it has graded by."""
 
+import json
 import random
 from collections.abc import Collection, Mapping
 from dataclasses import replace
@@ -20,11 +21,17 @@ from relevanced.daemon.recompute.proof import (
 )
 from relevanced.daemon.storage import pack_page, unpack_page
 from tests.daemon.recompute.verify.stages import as_log_record, stored_of
-from tests.daemon.test_equality import logs_of
-from tests.daemon.test_judged_equality import Files, JudgedMachine, TwoWorkers, random_files
+from tests.daemon.test_equality import ONE, as_one_lane, logs_of
+from tests.daemon.test_judged_equality import (
+    Files,
+    JudgedLifting,
+    JudgedMachine,
+    TwoWorkers,
+    random_files,
+)
 from tests.daemon.test_queries_equality import CONFIG, with_queries
 from tests.oracle import OracleConfig, Record
-from tests.streams import random_records, shifted, topic_names
+from tests.streams import START_MS, paged_records, random_records, shifted, topic_names
 
 ITEMS = [f"d{n}" for n in range(12)]
 
@@ -91,6 +98,23 @@ def test_whole_log_proves_judged_rows(seed: int, topics: int) -> None:
     found = proven(machine, machine.files, machine.files)
     assert found.result == "equal" and not judged_text(found), as_text([found])
     assert found.judged_hours
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_lane_of_all_partitions_is_proven_with_pages_that_wait(seed: int) -> None:
+    rng = random.Random(seed)
+    records = paged_records(rng, topics=2, partitions=ONE["impressions"], config=CONFIG)
+    last_ms = max(one.timestamp_ms or 0 for one in records)
+    page = {"impression_id": "q", "timestamp": last_ms, "items": ["d1"], "first_rank": 11}
+    text = json.dumps({"type": "impression", **page, "grades": {"d1": 1}})
+    records.append(Record("impressions", 0, 0, last_ms, text.encode()))
+    logs = as_one_lane(with_queries(records, rng, texts=8), rng)
+    files = random_files(rng, START_MS + HOUR_MS // 4, ITEMS)
+    machine = JudgedLifting(rng, 0, logs, files, config=CONFIG).run(crashes=True)
+    waiting = machine.claimed.lane.waiting
+    assert len(waiting.by_serial) > len(waiting), "no page waits"
+    found = proven(machine, files, files)
+    assert found.result == "equal", as_text([found])
 
 
 def test_what_is_left_of_a_log_proves_later_judged_rows() -> None:
