@@ -29,6 +29,7 @@ from .head import (
     NO_STALL,
     QUERIES_FIELD,
     STALL_FIELD,
+    START_FIELD,
     LogMark,
     QueryHead,
     StallMark,
@@ -86,6 +87,10 @@ class ClaimedLane:
     next_serial: int
     logs: dict[str, LogMark] = field(default_factory=dict)
     """By topic: the logs that the lane reads, and how far."""
+    start: Mapping[str, int] | None = None
+    """By log: where the head says that the lane began."""
+    added: Mapping[str, int] = field(default_factory=dict)
+    """The same of logs that it got since, which the next commit writes."""
     stall: StallMark | None = None
     """As the head had it when the lane was claimed."""
     drop_stall: bool = False
@@ -131,6 +136,7 @@ def plan_commit(claimed: ClaimedLane, idle_ms: int | None = None) -> Commit:
         fields=_head_fields(lane, _state(lane, log), idle_ms)
         | ({LOGS_FIELD: head.encoded(claimed.logs)} if claimed.logs else {})
         | ({STALL_FIELD: NO_STALL} if claimed.drop_stall else {})
+        | _start_fields(claimed)
         | _query_fields(claimed, queries)
         | stored_judged.changed_fields(lane, claimed.judged_fields)
         | _class_fields(claimed),
@@ -140,6 +146,13 @@ def plan_commit(claimed: ClaimedLane, idle_ms: int | None = None) -> Commit:
         log=log,
         queries=None if queries is None else queries.head,
     )
+
+
+def _start_fields(claimed: ClaimedLane) -> dict[str, bytes]:
+    """Return the field of where the lane began, where it got further logs."""
+    if not claimed.added or claimed.start is None:
+        return {}
+    return {START_FIELD: msgspec.json.encode({**claimed.start, **claimed.added})}
 
 
 def _query_fields(claimed: ClaimedLane, queries: QueryWrites | None) -> dict[str, bytes]:
@@ -264,7 +277,7 @@ def confirm(claimed: ClaimedLane, commit: Commit) -> None:
     claimed.next_serial = lane.waiting.next_serial
     if IDLE_FIELD in commit.fields:
         claimed.idle_ms = int(commit.fields[IDLE_FIELD])
-    claimed.drop_stall = False
+    claimed.drop_stall, claimed.added = False, {}
     claimed.layouts_stored = claimed.layouts_stored or LAYOUTS_KEY in commit.blobs
     claimed.outdated = frozenset()
     claimed.stored_queries = commit.fields.get(QUERIES_FIELD, claimed.stored_queries)

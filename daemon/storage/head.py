@@ -234,6 +234,7 @@ WAY_OUT: Final = (
 """What an operator can do about a damaged lane."""
 LOGS_FIELD: Final = "logs"
 LIFTS_FIELD: Final = "lifts"
+START_FIELD: Final = "start"
 """Written by lanes that have any."""
 IDLE_FIELD: Final = "idle"
 QUERIES_FIELD: Final = "queries"
@@ -333,7 +334,7 @@ def whole_or_damaged(what: str) -> Iterator[None]:
 def new_head(token: str, start: Mapping[str, int], logs: LogMarks) -> list[str | int | bytes]:
     """Return the number of fields of a new lane's head, then the fields and their values."""
     begin = msgspec.json.encode(start)
-    fields = {"offsets": begin, "start": begin, UNSWEPT: token.encode()}
+    fields = {"offsets": begin, START_FIELD: begin, UNSWEPT: token.encode()}
     fields |= {LOGS_FIELD: encoded(logs)} if logs else {}
     return [len(fields), *(part for pair in fields.items() for part in pair)]
 
@@ -366,7 +367,7 @@ def _head_of(fields: Mapping[str, bytes]) -> Head:
         counts=msgspec.json.decode(fields.get("counts", b"{}"), type=dict[str, dict[str, int]]),
         state=unpack(fields["state"], WriterState) if "state" in fields else WriterState(),
         idle_ms=int(idle) or None,  # 0: it was taken back
-        start=_offsets(fields["start"]) if "start" in fields else None,
+        start=_offsets(fields[START_FIELD]) if START_FIELD in fields else None,
         logs=decoded(fields.get(LOGS_FIELD, b"{}")),
         stall=unpack_mark(fields.get(STALL_FIELD, NO_STALL)),
         queries=unpack(queries, QueryHead) if (queries := fields.get(QUERIES_FIELD)) else None,

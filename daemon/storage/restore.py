@@ -108,6 +108,7 @@ def rebuild(
         next_slot=head.state.next_slot,
         next_serial=head.state.next_serial,
         logs=dict(head.logs),
+        start=head.start,
         stall=head.stall,
         idle_ms=head.idle_ms,
         layouts_stored=LAYOUTS_KEY in blobs,

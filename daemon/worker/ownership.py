@@ -248,7 +248,8 @@ class Ownership:
         claimed = await self._recovery.take(lane, begin, start, logs)
         if begin.keys() - claimed.lane.offsets.keys():  # partitions that came since
             earliest = await self._source.starting_offsets(lane, LogEnd.EARLIEST, 0)
-            claimed.lane.offsets = {**earliest, **claimed.lane.offsets}
+            claimed.added = {n: earliest[n] for n in begin if n not in claimed.lane.offsets}
+            claimed.lane.offsets |= claimed.added
         stored = dict(claimed.logs)
         unread = (
             skipped(claimed.lane.offsets, attempt.durable_offsets) if claimed.sequence == 0 else {}
@@ -277,11 +278,11 @@ class Ownership:
         self, claimed: ClaimedLane, gaps: Mapping[str, int], stored: LogMarks
     ) -> None:
         """Commit at once what no record may ever come to be committed with: counts of records that
-        will never be read, marks of logs that are not stored yet, hours that are lost, and the
-        whole lane where it goes to another layout."""
+        will never be read, marks of logs that are not stored yet, where the lane begins logs that
+        it got since, hours that are lost, and the whole lane where it goes to another layout."""
         lane = claimed.lane
         is_known = claimed.logs == stored and (claimed.layouts_stored or not claimed.sequence)
-        if not gaps and is_known and not lane.has_lost_hours:
+        if not gaps and is_known and not lane.has_lost_hours and not claimed.added:
             return
         for name, records in gaps.items():
             lane.count("gap_records", name, records)

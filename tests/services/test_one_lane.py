@@ -9,6 +9,7 @@ import signal
 from collections.abc import AsyncIterator, Mapping
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -152,16 +153,25 @@ async def test_one_lane_of_all_partitions_settles_and_outlives_its_worker(stage:
     exporter = stage.daemon(NAME, "exporter")
     settled = 'relevanced_settled_impressions_total{grouping="all",segment="all"}'
     await until(lambda: exporter.series(settled), exporter)
-    path = stage.directory / "one.toml"
-    path.write_text(stage.toml(NAME))
-    code, out = await command("verify", "--config", str(path), "--output", "json")
-    [found] = json.loads(out)
-    assert (code, found["result"], found["notes"]) == (0, "equal", []), out
+    [found] = await verified(stage)
+    assert (found["result"], found["notes"]) == ("equal", []), found
     assert found["records"] == EVENTS and found["panes"]
     assert await asyncio.to_thread(second.terminate) == 0, second.log()
     expected = await stage.assert_is_the_oracles()
     assert expected.totals and expected.watermarks[f"{stage.topics[1]}/{EMPTY}"] is None
-    await assert_replay_is_the_oracles(path, expected)
+    await assert_replay_is_the_oracles(config_of(stage), expected)
+
+
+def config_of(stage: TwoTopics) -> Path:
+    path = stage.directory / "one.toml"
+    path.write_text(stage.toml(NAME))
+    return path
+
+
+async def verified(stage: TwoTopics) -> list[Any]:
+    """What `verify` says of each lane."""
+    _, out = await command("verify", "--config", str(config_of(stage)), "--output", "json")
+    return json.loads(out)
 
 
 async def assert_replay_is_the_oracles(path: Path, expected: oracle.LaneResult) -> None:
@@ -197,4 +207,11 @@ async def test_a_partition_that_comes_later_is_read_from_its_beginning(stage: Tw
     await stage.wait_for(NAME, EVENTS * 3 // 4)
     assert await asyncio.to_thread(worker.terminate) == 0, worker.log()
     expected = await stage.assert_is_the_oracles()
-    assert expected.totals and expected.watermarks[f"{stage.topics[1]}/{COUNTS[1]}"]
+    added = f"{stage.topics[1]}/{COUNTS[1]}"
+    assert expected.totals and expected.watermarks[added]
+    [found] = await verified(stage)
+    assert found["result"] == "equal" and not found["notes"], found
+    store = stage.store(NAME)
+    noted = await store._registry.start_of(0)
+    assert noted is not None and noted.offsets[added] == 0 and added in noted.topic_ids
+    await close(store._client)

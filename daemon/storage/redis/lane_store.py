@@ -26,6 +26,7 @@ from ...errors import Damaged, Lost, Unavailable
 from ..commit import Commit
 from ..head import (
     NO_MARKS,
+    START_FIELD,
     UNSWEPT,
     AcceptedLog,
     Head,
@@ -225,11 +226,14 @@ class LaneStore:
             head = head_of(fields)
         except Damaged as error:
             raise DamagedLane(lane, str(error.__cause__), token, known) from error
+        await self._note_start(lane, head, known)
+        return head
+
+    async def _note_start(self, lane: int, head: Head, known: LaneStart | None) -> None:
         start = start_of(head)
         if start is not None and start != known:
             await self._registry.note_start(lane, start)
         self._starts[lane] = start
-        return head
 
     async def sweep(self) -> int:
         """Remove keys that are left of lanes whose head was lost before this process claimed them;
@@ -328,6 +332,8 @@ class LaneStore:
         if call.staged:
             await answered(self._client, self._stage(call.staged))
         answer = await self._run(COMMIT, call.keys, call.arguments)
+        if START_FIELD in commit.fields and (head := await self.head(commit.lane)) is not None:
+            await self._note_start(commit.lane, head, None)
         return cast(Answer, answer.decode())
 
     async def head(self, lane: int) -> Head | None:

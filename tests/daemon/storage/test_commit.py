@@ -162,6 +162,15 @@ def test_the_idle_mark_is_written_only_if_given(owned: ClaimedLane) -> None:
 # What is removed
 
 
+def test_where_a_further_log_began_is_written_once(store: MemoryLane, owned: ClaimedLane) -> None:
+    assert owned.start == {"events": 0}
+    owned.added = {"events/4": 7}
+    for _ in range(2):
+        commit(store, owned)
+        assert head_of(store.fields).start == {"events": 0, "events/4": 7}
+    assert "start" not in plan_commit(owned).fields
+
+
 def test_expired_blocks_are_unlinked(store: MemoryLane, owned: ClaimedLane) -> None:
     commit(store, owned, shown(0))
     over = commit(store, owned, passing(SETTLES_MS))
