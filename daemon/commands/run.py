@@ -7,12 +7,13 @@ from functools import partial
 import structlog
 
 from ..backoff import finished_before_stop
-from ..config import Config
+from ..config import Config, decoder_of
 from ..errors import OtherRedis, StartError
 from ..http import Role
 from ..kafka import KafkaProducer, KafkaSettings, KafkaSource, kafka_settings
 from ..worker import Beginning, DeadLetterTopic, Source, memory
 from .app import Service, serve
+from .first_look import look_at_places
 from .following import ASK_EVERY_S
 
 log = structlog.get_logger(__name__)
@@ -96,7 +97,7 @@ async def _work(
 ) -> None:
     """Join the group, move the lanes forward, and leave."""
     config, stop = service.config, service.stop
-    letters = producer = keeping = None
+    letters = producer = keeping = looking = None
     try:
         if config.events.dead_letter_topic is not None:
             producer = KafkaProducer(settings)
@@ -108,14 +109,32 @@ async def _work(
         keeping = asyncio.create_task(service.joining.keep(source, settings, ready.note))
         service.lanes = lambda: source.lane_count
         service.history.begin(source.first_times, source.lane_count)
+        looking = asyncio.create_task(_look(service, settings, source.lane_count))
         await _until_stopped(service, source, ready.beginning, letters)
     finally:
+        if looking is not None:
+            looking.cancel()
         if keeping is not None:
             keeping.cancel()
         await service.history.stop()
         await source.stop()
         if producer is not None:
             await producer.stop()
+
+
+async def _look(service: Service, settings: KafkaSettings, lanes: int) -> None:
+    """Say at the start whether feedback lies in other lanes than its impression, where a sample
+    shows it. Records that name schemas are not looked at: these would have to be waited for."""
+    if lanes < 2 or service.schemas is not None:
+        return
+
+    def note(looked: int, found: int) -> None:
+        if service.worker is not None:
+            service.worker.misplaced.note(looked, found)
+            if text := service.worker.misplaced.text:
+                log.warning("feedback does not meet its impressions", reason=text)
+
+    await look_at_places(settings, decoder_of(service.config), note)
 
 
 async def _until_stopped(

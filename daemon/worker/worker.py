@@ -55,8 +55,8 @@ LEAST_MISPLACED: Final = 0.05
 
 @dataclass
 class Misplaced:
-    """How much of the waiting feedback that was looked up lately has its impression in another
-    lane: the topics are not partitioned alike."""
+    """How much of the feedback that was looked up lately, at the start and where it waits, has its
+    impression in another lane: the topics are not partitioned alike."""
 
     looked: int = 0
     found: int = 0
@@ -73,10 +73,9 @@ class Misplaced:
         if self.looked < FEW_SAMPLED or self.found < LEAST_MISPLACED * self.looked:
             return ""
         return (
-            f"of {self.looked:,} sampled pieces of feedback without an impression, {self.found:,}"
-            " have it in another lane of this process: the topics have different keys or"
-            f' partitioners (relevanced doctor tells which). Mend that, or add lanes = "{ONE}" to'
-            " [kafka]"
+            f"{self.found:,} of {self.looked:,} sampled pieces of feedback have their impression in"
+            " another lane: the topics have different keys or partitioners (relevanced doctor tells"
+            f' which). Mend that, or add lanes = "{ONE}" to [kafka]'
         )
 
 

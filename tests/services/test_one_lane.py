@@ -6,6 +6,7 @@ import csv
 import json
 import random
 import signal
+import time
 from collections.abc import AsyncIterator, Mapping
 from itertools import islice
 from pathlib import Path
@@ -130,6 +131,21 @@ async def test_topics_of_different_keys_are_said_with_the_line_to_add(
         await stage.wait_for(NAME, taken)
     await until(lambda: 'add lanes = \\"one\\" to [kafka]' in daemon.readiness(), daemon)
     assert daemon.series("relevanced_wrong_lane_feedback_total") > 100
+
+
+async def test_a_sample_at_the_start_says_that_topics_have_different_keys(
+    kafka: Broker, stage: TwoTopics, make_topic: MakeTopic
+) -> None:
+    stage.lanes = ""
+    stage.topics = [stage.topics[0], await make_topic(partitions=COUNTS[0])]
+    stage.placed_in = COUNTS[0]
+    five_min_ago = int(time.time() * 1000) - 300_000
+    stage.events = generate_events(Traffic(seed=5, rate=20), five_min_ago)
+    await stage.produce(3_000)
+    daemon = stage.daemon(NAME)
+    await stage.wait_for(NAME, 3_000)
+    await until(lambda: "feedback does not meet its impressions" in daemon.log(), daemon)
+    await until(lambda: "impression in another lane" in daemon.readiness(), daemon)
 
 
 def owns(daemon: Daemon) -> bool:
