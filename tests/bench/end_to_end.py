@@ -1,11 +1,13 @@
 """CPU time per event of a worker over a prepared topic, divided by that of the floor.
 
-The floor and the worker take turns: A B A B …
+The floor and the worker take turns: A B A B … With batches of the usual size, a worker with all
+partitions as one lane takes its turn, too.
 """
 
 from dataclasses import dataclass, replace
 from typing import Final
 
+from relevanced.daemon.config import ONE
 from tests.bench.cpu import Usage
 from tests.bench.effort import Effort
 from tests.bench.findings import Finding, PartResult, number, ratio
@@ -15,6 +17,8 @@ from tests.bench.traffic import Traffic
 MAIN_BATCH: Final = 10_000
 BATCHES: Final = (MAIN_BATCH, 1_000, 2_000, 40_000)
 GOAL: Final = 1.5
+ONE_GOAL: Final = 1.1
+"""One lane of all partitions ÷ a lane of each."""
 STALL: Final = "relevanced_event_loop_stall_seconds"
 STALL_GOAL_S: Final = 0.1
 ROUNDS: Final = 3
@@ -31,6 +35,8 @@ class Pair:
     floor: Usage
     stall_s: float
     """The longest stall of the worker's event loop."""
+    one: Usage | None = None
+    """Of the worker where all partitions are one lane, if it was measured."""
 
 
 async def measure(stage: Stage, effort: Effort) -> PartResult:
@@ -51,11 +57,19 @@ async def measure(stage: Stage, effort: Effort) -> PartResult:
 async def _pair(stage: Stage, traffic: Traffic, batch: int, upto: int) -> Pair:
     topic = await stage.topic(traffic)
     floor = await stage.floor(topic, upto, batch)
-    stage.redis.flush()
     job = replace(Job(traffic), batch=batch)
+    one = None
+    if batch == MAIN_BATCH:
+        one, _ = await _worker(stage, replace(job, kafka_lanes=ONE), topic, upto)
+    worker, stall_s = await _worker(stage, job, topic, upto)
+    return Pair(worker, floor, stall_s, one)
+
+
+async def _worker(stage: Stage, job: Job, topic: str, upto: int) -> tuple[Usage, float]:
+    """The usage of a worker, and the longest stall of its event loop."""
+    stage.redis.flush()
     with stage.worker(job, topic, stage.name()) as worker:
-        measured = await worker.measured(upto)
-        return Pair(measured, floor, worker.daemon.series(STALL))
+        return await worker.measured(upto), worker.daemon.series(STALL)
 
 
 def _findings(batch: int, pairs: list[Pair]) -> list[Finding]:
@@ -64,7 +78,10 @@ def _findings(batch: int, pairs: list[Pair]) -> list[Finding]:
     goal = GOAL if batch == MAIN_BATCH else None
     findings = [ratio(f"{key}.to_floor", f"worker ÷ floor, {at}", costs, goal)]
     if batch == MAIN_BATCH:
+        lanes = [(pair.one.cpu_us, pair.worker.cpu_us) for pair in pairs if pair.one is not None]
+        words = "one lane of all partitions ÷ a lane of each"
         findings += [
+            ratio("end_to_end.one_to_partition", words, lanes, ONE_GOAL),
             number(f"{key}.worker_us", f"worker, {at}", [cost for cost, _ in costs], "µs/event"),
             number(f"{key}.floor_us", f"floor, {at}", [cost for _, cost in costs], "µs/event"),
             number(

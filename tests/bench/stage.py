@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 import redis
 
-from relevanced.daemon.config import load
+from relevanced.daemon.config import ONE, load
 from relevanced.daemon.storage import namespace
 from tests.bench.cpu import Sample, Usage, processor_s, usage_between
 from tests.bench.topics import KEPT, fill
@@ -52,8 +52,13 @@ class Job:
     """Long enough for all feedback, and short enough for panes to settle within the traffic."""
     lateness: str = "10s"
     session_timeout: str = "45s"
+    kafka_lanes: str = "partition"
     more: str = ""
     """Further sections of the file."""
+
+    @property
+    def lanes(self) -> int:
+        return 1 if self.kafka_lanes == ONE else self.traffic.partitions
 
 
 @dataclass
@@ -114,6 +119,7 @@ topics = ["{topic}"]
 group_id = "{name}"
 start = "earliest"
 session_timeout = "{job.session_timeout}"
+lanes = "{job.kafka_lanes}"
 max_batch_records = {_fitting(job.batch, job.traffic.records)}
 [redis]
 url = "{redis_url or self.redis.url}"
@@ -163,7 +169,7 @@ class Running:
         self.daemon = daemon
         self.prefix = namespace(load(config, {}, "bench"))
         self._stage = stage
-        self._lanes = job.traffic.partitions
+        self._lanes = job.lanes
         self.redis: Any = redis.Redis.from_url(stage.redis.url)
 
     @property
