@@ -153,6 +153,8 @@ class Plan:
     """How long after feedback without an id impressions are awaited, of which last touch then
     chooses; None: all feedback joins by id."""
     most_touched: int = MOST_TOUCHED
+    rekeyed: bool = False
+    """Whether lanes read what a stage divides among them, by visitor or by id."""
     count_columns: tuple[str, ...] = COUNT_COLUMNS
     """The first columns of a row. Those of judged rows are others (`lane/judged.py`)."""
     columns_behind: int = 0

@@ -521,15 +521,22 @@ def _plain(record: Record, config: OracleConfig) -> Record:
     return replace(record, value=json.dumps(plain, separators=(",", ":")).encode())
 
 
-def with_visitors(records: list[Record], rng: random.Random) -> list[Record]:
-    """The same traffic of a few visitors, in which most feedback names its visitor and no id."""
+def with_visitors(
+    records: list[Record], rng: random.Random, strangers: float = 0.1
+) -> list[Record]:
+    """The same traffic of a few visitors, in which most feedback names its visitor and no id. Such
+    a share of records is of others than the records of their search."""
     visitors: list[str | None] = [f"v{number}" for number in range(rng.choice((1, 3, 12)))]
     share = rng.choice((0.5, 0.9, 1.0))
-    return [_visited(record, rng, visitors, share) for record in records]
+    return [_visited(record, rng, visitors, share, strangers) for record in records]
 
 
 def _visited(
-    record: Record, rng: random.Random, visitors: list[str | None], share: float
+    record: Record,
+    rng: random.Random,
+    visitors: list[str | None],
+    share: float,
+    strangers: float,
 ) -> Record:
     try:
         value = json.loads(record.value or b"")
@@ -541,7 +548,7 @@ def _visited(
     for event in events:
         text = str(event["impression_id"])
         whose = visitors[sum(text.encode()) % len(visitors)]
-        if rng.random() < 0.1:
+        if rng.random() < strangers:
             nobody = [None, ""] if event.get("type") == "impression" else []
             whose = rng.choice([*visitors, "stranger", *nobody])
         event[rng.choice(("visitor", "visitor", "user_id"))] = whose

@@ -16,6 +16,7 @@ from .item_lists import (
     ranks0_of,
     respelled,
 )
+from .rekeyed import Messages
 from .runs import Aside, Part, Run, Single, read_runs
 
 __all__ = (
@@ -27,6 +28,7 @@ __all__ = (
     "last_touch",
     "lengths_of",
     "LoggedRecords",
+    "Messages",
     "NO_RANK",
     "NOT_PLAIN",
     "PageMismatch",

@@ -31,7 +31,6 @@ from ..lane import (
     Touches,
     Waiting,
     encode_items,
-    moved,
     visitor_hashes,
 )
 from ..panes import GRACE_MS, JUMP_MS, pane_start
@@ -63,7 +62,7 @@ def apply(lane: Lane, topic: str, events: Iterable[Decoded]) -> None:
 def steps(lane: Lane, topic: str, events: Iterable[Decoded]) -> Iterator[None]:
     """Apply them in steps of a bounded time, if the time of each event without waiting feedback is.
     All steps must be taken."""
-    watermark, pending = lane.watermarks[topic], lane.pending[topic]
+    watermark = lane.watermarks[topic]
     for number, event in enumerate(events, 1):
         if not number % STEP_EVENTS:
             yield
@@ -75,7 +74,7 @@ def steps(lane: Lane, topic: str, events: Iterable[Decoded]) -> Iterator[None]:
             lane.count("ahead_events", topic)
         if event.time_ms <= lane.lifts.get(topic, event.time_ms - 1):
             lane.count("behind_lift", topic)
-        watermark = moved(watermark, pending, event.identity, event.time_ms)
+        watermark = lane.moved_ms(topic, watermark, event)
     lane.watermarks[topic] = watermark
 
 

@@ -191,15 +191,17 @@ MOST_TEXT_BYTES: Final = 8 << 20
 feedback on long lists would need much memory."""
 
 
-def apply(lane: Lane, topic: str, run: Run, small_run: int = SMALL_RUN) -> Iterator[None]:
+def apply(
+    lane: Lane, topic: str, run: Run, small_run: int = SMALL_RUN, marks: Integers | None = None
+) -> Iterator[None]:
     """Apply a run of one topic-partition to the lane, in steps. Joins at least `small_run` events
-    at once."""
+    at once. `marks`: as of `moved_by_all`, where it is known."""
     if lane.watermarks[topic] is None and len(run):
         yield from rules.steps(lane, topic, [run.event(0)])
         run = run.part(1, len(run))
     if len(run.others) * 2 > len(run):
         small_run = len(run) + 1
-    watermarks_ms = _move_watermark(lane, topic, run)
+    watermarks_ms = _move_watermark(lane, topic, run, marks)
     start, fewest = 0, 1
     while start < len(run):
         rest = run.part(start, len(run))
@@ -217,13 +219,14 @@ def apply(lane: Lane, topic: str, run: Run, small_run: int = SMALL_RUN) -> Itera
         start = stop
 
 
-def _move_watermark(lane: Lane, topic: str, run: Run) -> Integers:
+def _move_watermark(lane: Lane, topic: str, run: Run, marks: Integers | None) -> Integers:
     """Move the watermark by all events of the run, and count those ahead of it; returns the one
     that each of them arrives at, (n,)."""
     watermark = lane.watermarks[topic]
     if watermark is None:
         return run.times_ms
-    marks = moved_by_all(watermark, lane.pending[topic], run.ids.text, run.times_ms)
+    if marks is None:
+        marks = moved_by_all(watermark, lane.pending[topic], run.ids.text, run.times_ms)
     lane.watermarks[topic] = int(marks[-1])
     ahead = int(np.count_nonzero(run.times_ms - marks[:-1] > JUMP_MS))
     if ahead:

@@ -32,6 +32,7 @@ from .fields import (
 )
 from .formats import FORMATS, decoder, rejected_future, too_large
 from .native import TIMED_DECODER, TimedFeedback, TimedImpression, native_text
+from .rekeyed import COUNTED, IDLE, NOTHING, Mark, Of, Place, event_text, mark_text, read_sent
 from .types import (
     BY_ID,
     DROP_REASONS,
@@ -68,6 +69,7 @@ from .ubi import LISTS, LOGGED
 
 __all__ = (
     "BY_ID",
+    "COUNTED",
     "JOINS",
     "LAST_TOUCH",
     "as_fields",
@@ -79,12 +81,14 @@ __all__ = (
     "decoder",
     "DROP_REASONS",
     "Event",
+    "event_text",
     "Feedback",
     "fields",
     "FORMATS",
     "formats",
     "rejected_future",
     "grade_value",
+    "IDLE",
     "identifier",
     "identifiers",
     "Impression",
@@ -94,6 +98,12 @@ __all__ = (
     "kind_text",
     "Labels",
     "Limits",
+    "Mark",
+    "mark_text",
+    "NOTHING",
+    "Of",
+    "Place",
+    "read_sent",
     "LISTS",
     "LOGGED",
     "LogRecord",

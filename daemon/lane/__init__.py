@@ -2,7 +2,16 @@
 without the rules that decide which events join.
 """
 
-from . import attribute_texts, judged, new_impressions, query_settling, row_sets, scoring, settling
+from . import (
+    attribute_texts,
+    chain,
+    judged,
+    new_impressions,
+    query_settling,
+    row_sets,
+    scoring,
+    settling,
+)
 from .admission import (
     Admission,
     Admitted,
@@ -20,6 +29,7 @@ from .attribute_texts import (
     ParsedAttributes,
     once_per_text,
 )
+from .chain import Chain
 from .columns import arrays, indexes
 from .columns.arrays import (
     DTYPES,
@@ -143,6 +153,8 @@ __all__ = (
     "AttributeTexts",
     "BEFORE",
     "BY",
+    "Chain",
+    "chain",
     "chained",
     "Codes",
     "Column",

@@ -17,7 +17,7 @@ import numpy as np
 
 from relevanced.metrics import Integers, distinct
 
-from ..events import Rejected, Skipped
+from ..events import Event, Rejected, Skipped
 from ..experiments import Experiments
 from ..judgements import DatedFiles, QueryClasses
 from ..plan import (
@@ -30,6 +30,7 @@ from ..plan import (
 )
 from .admission import Admission, LaneSegments
 from .attribute_texts import AttributeTexts
+from .chain import Chain
 from .columns.arrays import Numbers, new_column
 from .gain_states import GainStates
 from .judged import LaneJudged, judged_rows_of
@@ -39,7 +40,7 @@ from .open_impressions import OpenImpressions
 from .queries import LaneQueries, queries_of
 from .row_sets import PagedRows, Rows, RowSet
 from .waiting import WaitingFeedback
-from .watermarks import Pending, lane_watermark_ms
+from .watermarks import Pending, lane_watermark_ms, moved
 
 
 def class_files_under(
@@ -186,7 +187,9 @@ class Lane(RowSet):
     """Where somebody asks: (time, kind, item, rank and grade of feedback, id and time of the
     impression that it joined), of feedback that is joined one by one."""
     is_one: bool = False
-    """Whether it has all partitions of its topics."""
+    """Whether it has all partitions of its topics, or events of all."""
+    chain: Chain | None = None
+    """Of a lane whose events a stage sends: its logs are then the sources of the stage."""
     lifts: dict[str, int] = field(default_factory=dict)
     """Log → the watermark that its records meet at least: of those that were not waited for."""
     origins: SlotOrigins = field(default_factory=SlotOrigins)
@@ -210,6 +213,17 @@ class Lane(RowSet):
         if not self.is_one:
             return watermark
         return max(time_ms, watermark or 0, self.lifts.get(log, 0))
+
+    def moved_ms(self, log: str, watermark: int | None, event: Event) -> int | None:
+        """The watermark of a log after an event. Where a stage sends events, it alone moves it."""
+        if self.chain is not None:
+            return watermark
+        return moved(watermark, self.pending[log], event.identity, event.time_ms)
+
+    def begin_log(self, log: str) -> None:
+        """Begin a log of which nothing is known yet."""
+        self.watermarks[log], self.pending[log] = None, Pending()
+        self.admissions[log] = Admission.empty(self.plan)
 
     @property
     def has_its_files(self) -> bool:
@@ -342,13 +356,14 @@ def _columns_of(plan: Plan) -> SubjectColumns | None:
 
 def new_lane(number: int, plan: Plan, offsets: dict[str, int], topics: Sequence[str]) -> Lane:
     """A lane that has seen nothing, about to read from these offsets."""
-    return Lane(
+    lane = Lane(
         number=number,
         plan=plan,
-        watermarks={topic: None for topic in topics},
-        pending={topic: Pending() for topic in topics},
+        watermarks={},
+        pending={},
         offsets=dict(offsets),
-        is_one=any(topic_of(log) != log for log in topics),
+        is_one=plan.rekeyed or any(topic_of(log) != log for log in topics),
+        chain=Chain() if plan.rekeyed else None,
         open=OpenImpressions(
             columns=_columns_of(plan),
             searches=None if plan.searches is None else SearchColumns(),
@@ -356,7 +371,7 @@ def new_lane(number: int, plan: Plan, offsets: dict[str, int], topics: Sequence[
         ),
         waiting=WaitingFeedback(),
         segments=LaneSegments(),
-        admissions={topic: Admission.empty(plan) for topic in topics},
+        admissions={},
         states=GainStates(plan),
         width=plan.row_width,
         totals=PagedRows(plan.row_width),
@@ -368,6 +383,9 @@ def new_lane(number: int, plan: Plan, offsets: dict[str, int], topics: Sequence[
         judged=judged_rows_of(plan),
         class_files=class_files_under(plan, {}),
     )
+    for log in topics:
+        lane.begin_log(log)
+    return lane
 
 
 Instant = int | None

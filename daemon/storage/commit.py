@@ -22,6 +22,7 @@ from . import (
 )
 from .blocks import Block, encode, merged
 from .head import (
+    CHAIN_FIELD,
     IDLE_FIELD,
     LIFTS_FIELD,
     LOGS_FIELD,
@@ -262,6 +263,8 @@ def _head_fields(lane: Lane, state: WriterState, idle_ms: int | None) -> dict[st
     }
     if lane.lifts:
         fields[LIFTS_FIELD] = msgspec.json.encode(lane.lifts)
+    if lane.chain is not None:
+        fields[CHAIN_FIELD] = msgspec.json.encode(lane.chain.last)
     if idle_ms is not None:
         fields[IDLE_FIELD] = str(idle_ms).encode()
     return fields

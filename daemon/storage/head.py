@@ -20,7 +20,7 @@ import msgspec
 from msgspec.structs import astuple
 
 from ..errors import Damaged
-from ..events import LogRecord
+from ..events import LogRecord, Place
 from ..lane import Pending, lane_watermark_ms
 from . import row_pages
 from .experiments import Tracked
@@ -236,6 +236,8 @@ LOGS_FIELD: Final = "logs"
 LIFTS_FIELD: Final = "lifts"
 START_FIELD: Final = "start"
 """Written by lanes that have any."""
+CHAIN_FIELD: Final = "chain"
+"""Written by lanes of what a stage sends."""
 IDLE_FIELD: Final = "idle"
 QUERIES_FIELD: Final = "queries"
 NO_QUERIES: Final = b""
@@ -307,6 +309,8 @@ class Head:
     """The files that classed queries; None where no attribute is derived by files."""
     lifts: Mapping[str, int] = field(default_factory=dict)
     """Log → the watermark that its records meet at least."""
+    chain: Mapping[str, Place] = field(default_factory=dict)
+    """Source of a stage → the place in it of the last message that was taken."""
 
     @property
     def watermark_ms(self) -> int | None:
@@ -375,6 +379,7 @@ def _head_of(fields: Mapping[str, bytes]) -> Head:
         judgements=unpack(files, TimelineHead) if (files := fields.get(JUDGEMENTS_FIELD)) else None,
         classes=unpack(classes, ClassesHead) if (classes := fields.get(CLASSES_FIELD)) else None,
         lifts=_offsets(fields.get(LIFTS_FIELD, b"{}")),
+        chain=msgspec.json.decode(fields.get(CHAIN_FIELD, b"{}"), type=dict[str, Place]),
     )
 
 

@@ -177,7 +177,7 @@ def _rebuilt(
     stored: LaneLayouts,
 ) -> tuple[Lane, list[Block]]:
     lane = _counts_and_names(number, plan, topics, head, names, stored)
-    _rebuild_admission(lane, blobs, topics)
+    _rebuild_admission(lane, blobs)
     log = [replay(lane, e, _blob(blobs, block_key(e.number))) for e in head.state.blocks]
     _rebuild_rows(lane, blobs, head, stored)
     tallies = stored_experiments.read(blobs)
@@ -208,8 +208,12 @@ def _counts_and_names(
     names: Mapping[str, bytes],
     stored: LaneLayouts,
 ) -> Lane:
+    if plan.rekeyed and head.sequence:
+        topics = list(head.watermarks)
     lane = new_lane(number, plan, dict(head.offsets), topics)
     lane.watermarks.update(head.watermarks)
+    if lane.chain is not None:
+        lane.chain.last.update(head.chain)
     lane.lifts.update(head.lifts)
     if head.watermark_ms is not None:
         # A partition that the topic got since: what its lane has settled stays.
@@ -233,14 +237,12 @@ def names_of(fields: Mapping[str, bytes], count: int) -> list[tuple[int, str]]:
     return [(0, ALL), *(msgspec.json.decode(name, type=tuple[int, str]) for name in stored)]
 
 
-def _rebuild_admission(
-    lane: Lane, blobs: Mapping[str, bytes | None], topics: Sequence[str]
-) -> None:
+def _rebuild_admission(lane: Lane, blobs: Mapping[str, bytes | None]) -> None:
     if len(lane.segments.names) == 1:
         # No value was admitted yet: the key is written with the first segment.
         return
     stored = unpack(_blob(blobs, ADMITTED_KEY), dict[str, Admitted])
-    lane.admissions = {topic: admitted_of(stored, topic, lane.plan) for topic in topics}
+    lane.admissions = {log: admitted_of(stored, log, lane.plan) for log in lane.watermarks}
 
 
 def _rebuild_rows(

@@ -55,6 +55,7 @@ from .refill_window import (
     rebuilt_ms,
     shortfalls,
 )
+from .rekeying import Message, SourceRun, SourceState, Targets, state_in
 from .reporting import report_mapped
 from .schema_waits import MANY, SchemaWaits, schema_names
 from .silent_topics import (
@@ -152,4 +153,9 @@ __all__ = (
     "waited_for_text",
     "WatchedDirectory",
     "Worker",
+    "Message",
+    "SourceRun",
+    "SourceState",
+    "Targets",
+    "state_in",
 )

@@ -12,7 +12,18 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Final, TypeAlias
 
-from ..attribution import LoggedRecords, Part, last_touch, queries_of, rules, runs, vectorized
+from relevanced.metrics import Integers
+
+from ..attribution import (
+    LoggedRecords,
+    Messages,
+    Part,
+    last_touch,
+    queries_of,
+    rules,
+    runs,
+    vectorized,
+)
 from ..events import Decoder, LogRecord, Rejected
 from ..lane import Lane, scoring, settling, skip_label
 
@@ -86,9 +97,16 @@ def steps(
 ) -> Iterator[None]:
     """Apply one chunk of a batch to the lane, in steps of some milliseconds at most; appends the
     dead letters of its records. All steps must be taken."""
-    for part in runs.read_runs(LoggedRecords(records), decoder, lane.texts):
-        yield from part_steps(lane, topic, part, letters, small_run)
-        yield
+    if lane.chain is None:
+        for part in runs.read_runs(LoggedRecords(records), decoder, lane.texts):
+            yield from part_steps(lane, topic, part, letters, small_run)
+            yield
+        return
+    for events in Messages(lane).read(records):
+        for part in runs.read_runs(LoggedRecords(events.records), decoder, lane.texts):
+            part, marks = yield from events.reach(lane, part)
+            yield from part_steps(lane, events.log, part, letters, small_run, marks)
+            yield
 
 
 def part_steps(
@@ -97,11 +115,12 @@ def part_steps(
     part: Part | None,
     letters: list[DeadLetter],
     small_run: int = vectorized.SMALL_RUN,
+    marks: Integers | None = None,
 ) -> Iterator[None]:
-    """Apply what was read of records at once; see `steps`."""
+    """Apply what was read of records at once; see `steps`. `marks`: see `vectorized.apply`."""
     lane.origins.note(lane.open.next_slot, topic)
     if isinstance(part, runs.Run):
-        yield from vectorized.apply(lane, topic, part, small_run)
+        yield from vectorized.apply(lane, topic, part, small_run, marks)
     elif isinstance(part, runs.Aside):
         _count(lane, topic, part)
     elif part is not None:

@@ -1,0 +1,164 @@
+"""What the stage of `lanes = "rekey"` sends for one source, a topic-partition of the input topics.
+Pure.
+
+Records in, messages out: each event goes to the partition of its visitor or its id, and marks say
+how far the source is. All of it follows from the records and from the state at the offset where a
+run begins, which is committed with it: so a run that begins anew sends the same again, and lanes
+drop what they have taken.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from ..events import (
+    COUNTED,
+    IDLE,
+    NOTHING,
+    Decoded,
+    Event,
+    Mark,
+    Of,
+    Place,
+    Rejected,
+    Skipped,
+    event_text,
+    mark_text,
+)
+from ..lane import Pending, moved
+
+COUNTED_RECORDS: Final = 1_000
+"""What is skipped is told with the next mark, and at least once in so many offsets."""
+
+
+class SourceState(msgspec.Struct):
+    """What decides how the watermark of a source moves. Committed with its offset."""
+
+    w: int | None = None
+    """The watermark, in ms; None before the first event."""
+    pending: Pending = msgspec.field(default_factory=Pending)
+
+    def text(self) -> str:
+        """Return it as metadata of an offset: at most some 300 bytes."""
+        return msgspec.json.encode(self).decode()
+
+
+def state_in(metadata: str) -> SourceState:
+    """Return the state in the metadata of an offset; that of a source of which nothing was read,
+    where there is none."""
+    return msgspec.json.decode(metadata, type=SourceState) if metadata else SourceState()
+
+
+@dataclass(frozen=True)
+class Message:
+    """Something to send."""
+
+    partition: int
+    value: bytes
+    timestamp_ms: int | None = None
+    """That of the record it came from."""
+
+
+@dataclass(frozen=True)
+class Targets:
+    """Among what the events of the sources are divided."""
+
+    partitions: int
+    """Of the stage's topic."""
+    hash_of: Callable[[bytes], int]
+    """Of a visitor or an id, by which its partition is chosen."""
+    sources: Mapping[str, int]
+    """Topic → partitions."""
+    base_ms: int
+    """Length of the base pane: a mark tells of each that the watermark enters."""
+
+
+class SourceRun:
+    """One run of the stage over one source, from an offset on. The messages of each call are to be
+    sent in order."""
+
+    def __init__(
+        self, topic: str, partition: int, offset: int, state: SourceState, targets: Targets
+    ) -> None:
+        self._topic, self._partition = topic, partition
+        self._state, self._targets = state, targets
+        self._prev: list[Place] = [NOTHING] * targets.partitions
+        self.rejected, self.skipped = Counter[str](), Counter[str]()
+        """By reason, what no mark has told yet."""
+        self._next = offset
+        self.point = offset, state.text()
+        """The next offset and the metadata with it, from where another run may go on once all
+        that was sent so far is acknowledged."""
+
+    def read(
+        self, offset: int, timestamp_ms: int | None, decoded: Iterable[Decoded]
+    ) -> Iterator[Message]:
+        """Send what a record came to."""
+        if offset // COUNTED_RECORDS > (self._next - 1) // COUNTED_RECORDS and self._is_untold:
+            yield self._chained(self._home, (offset, COUNTED), timestamp_ms)
+        pane, number, is_refused = self._pane, 0, False
+        for one in decoded:
+            if isinstance(one, Rejected):
+                counts = self.skipped if isinstance(one, Skipped) else self.rejected
+                counts[one.reason] += 1
+                is_refused |= not one.skipped
+                continue
+            yield self._event(one, offset, number, timestamp_ms)
+            number += 1
+        self._next = offset + 1
+        every = range(self._targets.partitions) if self._pane != pane else ()
+        for partition in every or (self._home,) * is_refused:
+            yield self._chained(partition, (offset, number), timestamp_ms)
+        if not self._is_untold:
+            self.point = self._next, self._state.text()
+
+    def idle(self, clock_ms: int) -> Iterator[Message]:
+        """Send that the source was seen at its end, without a record for long."""
+        for partition in range(self._targets.partitions):
+            yield self._mark(partition, (self._next, IDLE), None, clock_ms)
+
+    @property
+    def _pane(self) -> int | None:
+        return None if self._state.w is None else self._state.w // self._targets.base_ms
+
+    @property
+    def _is_untold(self) -> bool:
+        return bool(self.rejected or self.skipped)
+
+    @property
+    def _home(self) -> int:
+        """The partition whose lane counts what this source has that is no event."""
+        return self._partition % self._targets.partitions
+
+    def _event(self, event: Event, offset: int, number: int, at_ms: int | None) -> Message:
+        key = (event.visitor or event.impression_id).encode("utf-8", "surrogatepass")
+        partition = self._targets.hash_of(key) % self._targets.partitions
+        of = self._of(partition, (offset, number))
+        self._prev[partition] = of.place
+        identity = blake2b(event.identity.encode("utf-8", "surrogatepass"), digest_size=8)
+        state = self._state
+        state.w = moved(state.w, state.pending, identity.hexdigest(), event.time_ms)
+        return Message(partition, event_text(event, of), at_ms)
+
+    def _chained(self, partition: int, place: Place, at_ms: int | None) -> Message:
+        message = self._mark(partition, place, at_ms)
+        self._prev[partition] = place
+        return message
+
+    def _mark(
+        self, partition: int, place: Place, at_ms: int | None, clock_ms: int | None = None
+    ) -> Message:
+        mark = Mark(self._of(partition, place), dict(self._targets.sources), clock_ms)
+        if partition == self._home and clock_ms is None:
+            mark = replace(mark, rejected=dict(self.rejected), skipped=dict(self.skipped))
+            self.rejected.clear()
+            self.skipped.clear()
+        return Message(partition, mark_text(mark), at_ms)
+
+    def _of(self, partition: int, place: Place) -> Of:
+        return Of(self._topic, self._partition, *place, self._state.w, self._prev[partition])
