@@ -18,7 +18,8 @@ PAGE: Final = Path(__file__).parent / "guide" / "topics.md"
 SAMPLE: Final = "--kcat --start 2026-11-20T12:00:00Z --duration 15m --rate 4"
 PROPOSAL: Final = "# Proposed by relevanced doctor."
 LEFT_OUT: Final = re.compile(
-    r"(?:^ok +(?:ids|ranks|duplicates|attribute|crawlers|size|smallest drop) .*\n)+", re.M
+    r"(?:^ok +(?:ids|ranks|duplicates|attribute|crawlers|size|smallest drop|disorder|keys) .*\n)+",
+    re.M,
 )
 
 

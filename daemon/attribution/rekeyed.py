@@ -98,6 +98,7 @@ class Messages:
             self.marks.pop(own, None)
         if mark.clock_ms is None:
             return
+        self._chain.idle_ms[log] = mark.clock_ms
         lateness_ms = lane.plan.timing.lateness_ms
         lifts = new_lifts(self.marks, lane.lifts, [log], lateness_ms, mark.clock_ms)
         if lifts:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import structlog
 
 from ..backoff import finished_before_stop, stopped_within
-from ..config import ONE, Config, book_of, decoder_of
+from ..config import ONE, Config, book_of, lane_decoder_of
 from ..errors import StartError
 from ..exporter import Condition, ExampleReads, Exporter, KeptMarkers, PastReads, Published
 from ..extras import lacking
@@ -72,6 +72,7 @@ from .worker_conditions import (
 )
 
 if TYPE_CHECKING:
+    from ..kafka import RekeyStage
     from ..telemetry.otlp import Tracer
 
 log = structlog.get_logger(__name__)
@@ -106,6 +107,8 @@ class Service:
         self.keep_markers_ms = config.history.days * 86_400_000
         self.ownership: Ownership | None = None
         self.worker: Worker | None = None
+        self.stage: "RekeyStage | None" = None
+        """Of `lanes = "rekey"`, while it runs."""
         self.lanes: Callable[[], int | None] = lambda: None
         """The number of lanes, once Kafka has answered."""
         self.obstacle: Callable[[], str | None] = lambda: "it was not asked yet"
@@ -170,6 +173,9 @@ class Service:
         outcomes = {name: watch.text for name, watch in self.watches.items()}
         conditions = worker_conditions(self.worker, self.ownership, missing, brokers, outcomes)
         layout, core = self.following.says, self.core.text
+        if self.stage is not None:
+            says = self.stage.says
+            conditions = [*conditions, Condition("stage", not says, says)]
         return [*conditions, Condition("layout", True, layout), Condition("core", True, core)]
 
     def leave(self) -> None:
@@ -217,7 +223,7 @@ class Service:
             ports,
             process,
             self.ownership,
-            decoder_of(config, self.book),
+            lane_decoder_of(config, self.book),
             Pace(config.kafka.max_batch_records, config.kafka.commit_interval_ms / 1000),
             memory.memory_bound(config.worker.max_memory_mib),
             StallWatch(self._write_mark, config.kafka.session_timeout_s / 3),

@@ -45,7 +45,7 @@ class Working:
     def in_force(self) -> InForce:
         """The layout, as lanes store it."""
         now = self.generation
-        return InForce(self.config.plan, now.number, now.digest, now.text)
+        return InForce(self.config.lane_plan, now.number, now.digest, now.text)
 
 
 class Following:
@@ -77,7 +77,7 @@ class Following:
 
     def _plan_of(self, stored: StoredLayout) -> Plan:
         try:
-            return under_layout(self._config, Layout(stored.digest, stored.text)).plan
+            return under_layout(self._config, Layout(stored.digest, stored.text)).lane_plan
         except (ConfigError, ValueError) as error:
             raise Unavailable(f"the layout of the lane cannot be read: {error}") from error
 

@@ -17,7 +17,7 @@ import click
 from ..config import Config, read
 from ..errors import Damaged, StartError, Unavailable
 from ..recompute.clients import connected
-from ..storage import PERMISSION_S, LaneRegister, namespace
+from ..storage import PERMISSION_S, LaneRegister, lane_topics, namespace
 from . import options
 
 if TYPE_CHECKING:
@@ -40,8 +40,8 @@ def accept_new_log_command(topic: str, config_file: str | None, dry_run: bool) -
     no effect on lanes, logs or offsets other than these.
     """
     config = read(config_file, os.environ)
-    if topic not in config.kafka.topics:
-        known = ", ".join(config.kafka.topics)
+    if topic not in (topics := lane_topics(config)):
+        known = ", ".join(topics)
         raise click.UsageError(f"{topic}: not among kafka.topics ({known})")
     try:
         changed = asyncio.run(_accept(config, topic, dry_run))

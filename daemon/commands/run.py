@@ -1,8 +1,11 @@
 """`relevanced run`: a worker on Kafka, an exporter, or both."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
+from typing import Final
 
 import structlog
 
@@ -10,13 +13,25 @@ from ..backoff import finished_before_stop
 from ..config import Config, decoder_of
 from ..errors import OtherRedis, StartError
 from ..http import Role
-from ..kafka import KafkaProducer, KafkaSettings, KafkaSource, kafka_settings
-from ..worker import Beginning, DeadLetterTopic, Source, memory
+from ..kafka import (
+    KafkaProducer,
+    KafkaSettings,
+    KafkaSource,
+    RekeyStage,
+    StagePorts,
+    kafka_settings,
+    make_stage_topic,
+    stage_settings,
+)
+from ..storage import lane_topics
+from ..worker import Beginning, DeadLetterTopic, RefusedRecordsLog, Source, memory
 from .app import Service, serve
 from .first_look import look_at_places
 from .following import ASK_EVERY_S
 
 log = structlog.get_logger(__name__)
+
+LAST_SENDING_S: Final = 10.0
 
 
 def run(config: Config, role: Role) -> int:
@@ -82,7 +97,9 @@ async def _ready(service: Service, settings: KafkaSettings, source: KafkaSource)
         await asyncio.wait({proposing}, timeout=ASK_EVERY_S)
         if proposing.done() and not proposing.result():
             return None
-        if not await finished_before_stop(source.look_up(), stop) or not await proposing:
+        if not await finished_before_stop(_topics_there(service, source), stop):
+            return None
+        if not await proposing:
             return None
     finally:
         proposing.cancel()
@@ -90,6 +107,64 @@ async def _ready(service: Service, settings: KafkaSettings, source: KafkaSource)
     if lanes is None or (note := await service.joining.allowed(settings, answer, stop)) is None:
         return None
     return _Ready(Beginning(service.config.start, lanes), note)
+
+
+async def _topics_there(service: Service, source: KafkaSource) -> None:
+    config = service.config
+    if config.is_rekeyed:
+        (topic,) = lane_topics(config)
+        await make_stage_topic(stage_settings(config), topic, config.rekey.partitions)
+    await source.look_up()
+
+
+def _stage(service: Service, partitions: int, letters: DeadLetterTopic | None) -> RekeyStage:
+    """The stage that sends the input topics to so many partitions of its own."""
+    config, telemetry = service.config, service.telemetry
+
+    def show_lag(topic: str, partition: int, records: int | None) -> None:
+        if records is None:
+            telemetry.partition_lost(topic, partition)
+        else:
+            telemetry.lag_records.labels(topic, str(partition)).set(records)
+
+    return RekeyStage(
+        StagePorts(
+            settings=stage_settings(config),
+            topic=lane_topics(config)[0],
+            partitions=partitions,
+            base_ms=config.timing.base_ms,
+            decoder=decoder_of(config, service.book),
+            start=config.input_start,
+            letters=letters,
+            refused=RefusedRecordsLog(config.log.record_values),
+            show_lag=show_lag,
+            show_stopped=lambda t, n: telemetry.partition_unreadable.labels(t, str(n)).set(1),
+            note_letters=telemetry.dead_letters.inc,
+        )
+    )
+
+
+@asynccontextmanager
+async def _sending(
+    service: Service, partitions: int, letters: DeadLetterTopic | None
+) -> AsyncIterator[None]:
+    """Run the stage beside the block, where lanes read what it sends."""
+    if not service.config.is_rekeyed:
+        yield
+        return
+    stage = service.stage = _stage(service, partitions, letters)
+    stop = asyncio.Event()
+    task = asyncio.create_task(stage.run(stop))
+    task.add_done_callback(lambda _: service.stop.set())
+    try:
+        yield
+    finally:
+        stop.set()
+        await asyncio.wait({task}, timeout=LAST_SENDING_S)
+        task.cancel()
+        service.stage = None
+        with suppress(asyncio.CancelledError):
+            await task
 
 
 async def _work(
@@ -110,7 +185,8 @@ async def _work(
         service.lanes = lambda: source.lane_count
         service.history.begin(source.first_times, source.lane_count)
         looking = asyncio.create_task(_look(service, settings, source.lane_count))
-        await _until_stopped(service, source, ready.beginning, letters)
+        async with _sending(service, source.lane_count, letters):
+            await _until_stopped(service, source, ready.beginning, letters)
     finally:
         if looking is not None:
             looking.cancel()
@@ -125,7 +201,7 @@ async def _work(
 async def _look(service: Service, settings: KafkaSettings, lanes: int) -> None:
     """Say at the start whether feedback lies in other lanes than its impression, where a sample
     shows it. Records that name schemas are not looked at: these would have to be waited for."""
-    if lanes < 2 or service.schemas is not None:
+    if lanes < 2 or service.schemas is not None or service.config.is_rekeyed:
         return
 
     def note(looked: int, found: int) -> None:

@@ -1,13 +1,16 @@
 """A configuration as TOML, the part that shapes stored rows, and what a change restarts."""
 
 from collections.abc import Iterator, Mapping
+from typing import Final
 
 from . import mapped_sources
 from .sections import derive, experiments, judgements, propensities, queries, sources
-from .sections.sections import LATER
 from .sections.sources import NOT_BESIDE
 from .settings import SETTINGS, Config, Setting
 from .values.kinds import JOIN, LAYOUT
+
+LATER: Final = ("attribution.join", "attribution.touch_wait", "kafka.lanes", "rekey.topic")
+"""The keys of the other ways to join than by id and by partition."""
 
 
 def differing_keys(old: Config, new: Config) -> list[str]:

@@ -5,6 +5,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, Final
 
+from msgspec import structs
+
 from ..events import FORMATS, Decoder, decoder
 from ..mapping import (
     ALL_MEMBERS,
@@ -26,6 +28,8 @@ from .sections.sources import SECTION, TABLES, DeclaredSource, Sources, framing_
 from .settings import Config
 from .values.rules import fields_of
 
+LONGEST_SENT_BYTES: Final = 1 << 30
+"""A stage sends what it has read: no record of it is too long."""
 _KEYS: Final = {"impressions": "impression", "drops": "drop"}
 """Field of a source → its key in the file."""
 _ALWAYS: Final = ("topic", "reason")
@@ -202,3 +206,13 @@ def decoder_of(config: Config, book: SchemaBook | None = None) -> Decoder:
         found = book_of(config) if book is None else book
         return topic_decoder(applied_sources(config.sources), config.limits, found)
     return decoder(config.events.format, config.limits)
+
+
+def lane_decoder_of(config: Config, book: SchemaBook | None = None) -> Decoder:
+    """Return the decoder of what lanes read: of all topics, or of what a stage made of them, whose
+    native events may be longer than the records they came from."""
+    if config.is_rekeyed:
+        return decoder(
+            "native", structs.replace(config.limits, max_record_bytes=LONGEST_SENT_BYTES)
+        )
+    return decoder_of(config, book)

@@ -13,12 +13,13 @@ import numpy as np
 
 from relevanced.metrics import CLIP, Lists, Metric, Need
 
-from ..events import FORMATS, LAST_TOUCH, LOGGED, MAX_TEXT_BYTES
+from ..events import BY_ID, FORMATS, LAST_TOUCH, LOGGED, MAX_TEXT_BYTES
 from ..plan import ALL, EXPERIMENT_PREFIX, LARGEST_EXACT
+from ..schemas import JSON
 from . import connection_rules
 from .connection_rules import HIGHEST_PORT, Rule
 from .sections import changes, derive, experiments, judgements, propensities, queries, sources
-from .sections.sections import AttributionSection
+from .sections.sections import ONE, REKEY, AttributionSection
 from .settings import Config
 from .values.rules import ConfigFault, at_least_one, no_repeats
 
@@ -88,6 +89,20 @@ def _grades(config: Config) -> Iterator[ConfigFault]:
 
 def _sources(config: Config) -> Iterator[ConfigFault]:
     yield from sources.faults_of(config.sources, config.attribution.grades, config.attribution.join)
+
+
+def _rekey(config: Config) -> Iterator[ConfigFault]:
+    if not config.is_rekeyed:
+        return
+    if config.attribution.join not in (BY_ID, LAST_TOUCH):
+        rule = f'must be "{BY_ID}" or "{LAST_TOUCH}" with kafka.lanes = "{REKEY}"'
+        yield ConfigFault("attribution.join", config.attribution.join, rule)
+    if any(source.keys.codec != JSON for source in config.sources):
+        rule = f'must not be "{REKEY}" where a source has a codec of its own: use "{ONE}"'
+        yield ConfigFault("kafka.lanes", config.kafka.lanes, rule)
+    if config.rekey.topic in config.kafka.topics:
+        rule = "must not be an input topic (kafka.topics)"
+        yield ConfigFault("rekey.topic", config.rekey.topic, rule)
 
 
 def _touch(config: Config) -> Iterator[ConfigFault]:
@@ -279,6 +294,7 @@ RULES: Final[tuple[tuple[tuple[str, ...], Rule], ...]] = (
         ),
         _touch,
     ),
+    (("kafka.lanes", "kafka.topics", "attribution.join", "rekey.topic"), _rekey),
     (("registry.url", "registry.kind"), _registry),
     (("metrics.relevant_from", *_GRADES_KEYS), _relevant),
     (("metrics.names",), _metrics),

@@ -19,7 +19,10 @@ from .sections.experiments import Experiments, tracking
 from .sections.judgements import JudgementsSection, judged_of
 from .sections.propensities import Given
 from .sections.queries import QueriesSection, query_plan
+from .sections.rekey import RekeySection
 from .sections.sections import (
+    ONE,
+    REKEY,
     AttributionSection,
     EventsSection,
     HistorySection,
@@ -34,7 +37,7 @@ from .sections.sections import (
 )
 from .sections.sources import Sources
 from .values.kinds import LAYOUT, Kind, Shapes, setting, windows
-from .values.rules import Ago, LinksSection, Start
+from .values.rules import Ago, LinksSection, LogEnd, Start
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,7 @@ class Config:
     )
     """(name as written, seconds)"""
     kafka: KafkaSection = field(default_factory=KafkaSection)
+    rekey: RekeySection = field(default_factory=RekeySection)
     redis: RedisSection = field(default_factory=RedisSection)
     events: EventsSection = field(default_factory=EventsSection)
     attribution: AttributionSection = field(default_factory=AttributionSection)
@@ -69,6 +73,11 @@ class Config:
     sources: Sources = ()
     """The topics in formats of their own; not part of the table either."""
 
+    @property
+    def is_rekeyed(self) -> bool:
+        """Whether lanes read what a stage divides among them, not the input topics."""
+        return self.kafka.lanes == REKEY
+
     @cached_property
     def timing(self) -> panes.Timing:
         """The windows and waiting times. Raises ValueError for windows that do not fit together."""
@@ -80,6 +89,11 @@ class Config:
         """Where a new namespace starts reading: as far back as the longest window needs, unless
         configured.
         """
+        return LogEnd.EARLIEST if self.is_rekeyed else self.input_start
+
+    @property
+    def input_start(self) -> Start:
+        """The same for the input topics, which a stage may read."""
         if self.kafka.start is not None:
             return self.kafka.start
         longest = self.timing.longest
@@ -125,6 +139,19 @@ class Config:
             missing=self.judgements.missing,
             touch_ms=None if self.attribution.is_by_id else 1000 * self.attribution.touch_wait_s,
         )
+
+    @property
+    def lane_plan(self) -> Plan:
+        """The same of lanes, which may read what a stage divides among them."""
+        return replace(self.plan, rekeyed=self.is_rekeyed)
+
+    @property
+    def of_inputs(self) -> "Config":
+        """The configuration that reads the input topics themselves: all as one lane, where a stage
+        divides them. The numbers are the same."""
+        if not self.is_rekeyed:
+            return self
+        return replace(self, kafka=replace(self.kafka, lanes=ONE))
 
     @cached_property
     def tracking(self) -> Tracking | None:
@@ -185,6 +212,7 @@ class Config:
 SECTIONS: Final[Mapping[str, type]] = {
     "": Config,
     "kafka": KafkaSection,
+    "rekey": RekeySection,
     "redis": RedisSection,
     "events": EventsSection,
     "attribution": AttributionSection,

@@ -12,6 +12,7 @@ from .client import (
     consumer_arguments,
     kafka_settings,
     retention_limits,
+    stage_settings,
     topic_retention,
 )
 from .codecs import LIBRARIES, CorruptBlock, PythonSnappy, Snappy, TooLarge
@@ -43,6 +44,7 @@ from .reader import Reader
 from .refusals import Obstructed
 from .resuming import changed_logs
 from .source import KafkaSource
+from .stage import RekeyStage, StagePorts, make_stage_topic, source_offset
 from .topic_ids import FetchById
 from .topic_partition import Division, TopicPartition
 from .topics import (
@@ -85,8 +87,13 @@ __all__ = (
     "LaneLog",
     "LaneLogs",
     "LIBRARIES",
+    "RekeyStage",
     "retention_limits",
+    "stage_settings",
+    "source_offset",
+    "StagePorts",
     "LogSpan",
+    "make_stage_topic",
     "member",
     "NO_TIMESTAMP",
     "not_yet_taken",

@@ -8,7 +8,7 @@ import asyncio
 import os
 import socket
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -37,7 +37,7 @@ from ..config import (
 from ..errors import RecordRefused, StartError, Unavailable
 from ..logins import Credential, Password, TlsFiles, tls_files
 from ..logins.sources import kafka_tokens
-from ..storage import consumer_group
+from ..storage import consumer_group, lane_topics, stage_group
 from ..worker import Retention
 from . import logins
 from .topic_partition import Division
@@ -273,7 +273,7 @@ def kafka_settings(config: Config) -> KafkaSettings:
     by_token = kafka.sasl_mechanism in (OAUTHBEARER, MSK)
     return KafkaSettings(
         bootstrap_servers=",".join(kafka.bootstrap_servers),
-        topics=kafka.topics,
+        topics=lane_topics(config),
         division=Division(kafka.lanes == ONE),
         idle_after_s=kafka.idle_after_s,
         group_id=consumer_group(config),
@@ -291,6 +291,12 @@ def kafka_settings(config: Config) -> KafkaSettings:
         isolation_level=kafka.isolation_level,
         session_timeout_s=kafka.session_timeout_s,
     )
+
+
+def stage_settings(config: Config) -> KafkaSettings:
+    """The same for the stage that reads the input topics where they are not what lanes read."""
+    settings = kafka_settings(config)
+    return replace(settings, topics=config.kafka.topics, group_id=stage_group(config))
 
 
 MAX_REQUEST_BYTES: Final = 64 << 20
@@ -345,8 +351,10 @@ class KafkaProducer:
         key: bytes | None = None,
         headers: Iterable[tuple[str, bytes]] = (),
         timestamp_ms: int | None = None,
+        partition: int | None = None,
     ) -> None:
         """Buffer a record; `flush` raises where it was not taken. Waits while the buffer is full.
+        Records of one partition are taken in the order in which they are sent.
 
         Raises RecordRefused for a record that can never be sent, Unavailable when the topic
         cannot be found now.
@@ -355,7 +363,7 @@ class KafkaProducer:
             key = b""  # a record needs one of the two
         try:
             future = await self._producer.send(
-                topic, value, key, timestamp_ms=timestamp_ms, headers=list(headers)
+                topic, value, key, partition, timestamp_ms, headers=list(headers)
             )
         except KafkaError as error:
             raise _translated(topic, error) from error

@@ -29,7 +29,7 @@ from .attribute_texts import (
     ParsedAttributes,
     once_per_text,
 )
-from .chain import Chain
+from .chain import Chain, Taken
 from .columns import arrays, indexes
 from .columns.arrays import (
     DTYPES,
@@ -263,6 +263,7 @@ __all__ = (
     "Spans",
     "Subjects",
     "summed",
+    "Taken",
     "Tables",
     "take",
     "TextRows",

@@ -8,13 +8,16 @@ each once, and in the order of the source:
     beyond it, but the one before it is too     ─▶ early: dropped, both come again
     else                                        ─▶ taken
 
-A send that fails ends its run, and the next one begins where all was acknowledged: so what an early
-message waits for comes again, and the early one after it.
+Where the log has lost messages, nobody sends them again: the next one of a source is then taken
+whatever it names.
 """
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 from ..events import IDLE, NOTHING, Of, Place
 from .log_names import log_name
@@ -24,6 +27,10 @@ REPEAT: Final = "repeat"
 EARLY: Final = "early"
 
 
+UNKNOWN: Final = ""
+"""Stands for all sources of which nothing was taken."""
+
+
 def verdict(last: Place, of: Of) -> str:
     """What becomes of a message, by the last that was taken of its source."""
     if of.place <= last:
@@ -31,12 +38,22 @@ def verdict(last: Place, of: Of) -> str:
     return EARLY if of.prev > last else TAKEN
 
 
+class Taken(msgspec.Struct):
+    """What a lane has taken; stored with it."""
+
+    last: dict[str, Place] = {}
+    """Log → the last message of it."""
+    after_gap: set[str] = set()
+    """The logs of which the next message may name any."""
+
+
 @dataclass
 class Chain:
     """The last message that was taken of each source."""
 
-    last: dict[str, Place] = field(default_factory=dict)
-    """By log."""
+    taken: Taken = field(default_factory=Taken)
+    idle_ms: dict[str, int] = field(default_factory=dict)
+    """Log → when it was last seen at its end, of those that sent nothing since."""
     outcomes: Counter[str] = field(default_factory=Counter)
     """Messages by verdict since this was last reported: how the process works, and no part of the
     lane's counts."""
@@ -44,9 +61,25 @@ class Chain:
     def takes(self, of: Of) -> bool:
         """Whether a message counts; notes that it was taken. Nothing follows an idle mark, which
         may come any number of times, or never."""
-        log = log_name(of.topic, of.partition)
-        found = verdict(self.last.get(log, NOTHING), of)
+        log, taken = log_name(of.topic, of.partition), self.taken
+        found = verdict(taken.last.get(log, NOTHING), of)
+        if found == EARLY and (log if log in taken.last else UNKNOWN) in taken.after_gap:
+            found = TAKEN
         self.outcomes[found] += 1
         if found == TAKEN and of.number != IDLE:
-            self.last[log] = of.place
+            taken.last[log] = of.place
+            taken.after_gap.discard(log)
+            self.idle_ms.pop(log, None)
         return found == TAKEN
+
+    def note_gap(self) -> None:
+        """Note that messages are lost: who has sent them does not send them again."""
+        self.taken.after_gap = {UNKNOWN, *self.taken.last}
+        self.idle_ms.clear()
+
+    def complete_ms(self, logs: Iterable[str]) -> int | None:
+        """Up to which instant all of these logs are known to have nothing else; None where one of
+        them is not idle."""
+        seen = [self.idle_ms.get(log) for log in logs]
+        known = [at_ms for at_ms in seen if at_ms is not None]
+        return min(known) if known and len(known) == len(seen) else None

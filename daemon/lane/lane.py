@@ -385,6 +385,8 @@ def new_lane(number: int, plan: Plan, offsets: dict[str, int], topics: Sequence[
     )
     for log in topics:
         lane.begin_log(log)
+    if lane.chain is not None and any(offsets.values()):
+        lane.chain.note_gap()
     return lane
 
 

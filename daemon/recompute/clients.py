@@ -19,7 +19,7 @@ from ..config import (
     RegistrySection,
     Secret,
     book_of,
-    decoder_of,
+    lane_decoder_of,
     login_of,
     split_address,
     urls_of,
@@ -128,7 +128,7 @@ class RecordReader:
     def __init__(self, config: Config, book: SchemaBook | None = None) -> None:
         """`book`: of other topics than those of the configuration. Raises StartError."""
         book = book_of(config) if book is None else book
-        self.decoder: Decoder = decoder_of(config, book)
+        self.decoder: Decoder = lane_decoder_of(config, book)
         self.filler = filler_of(config, book)
 
     async def prepare(self, topic: str, records: Sequence[LogRecord]) -> None:
@@ -174,7 +174,7 @@ class FileRecordReader:
 
     def __init__(self, config: Config) -> None:
         """Raises StartError."""
-        self._reader = RecordReader(config)
+        self._reader = RecordReader(config.of_inputs)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
 

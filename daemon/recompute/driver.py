@@ -8,14 +8,14 @@ stored. So memory is that of one lane of a worker. Records are applied by the wo
 processing.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from ..attribution import Part, last_touch, rules
-from ..events import Event
+from ..events import Decoder, Event, LogRecord
 from ..lane import Lane, LaneJudged, PagedRows, RowSet, row_sets, scoring, settling
-from ..worker import DeadLetter, batch
+from ..worker import MAX_CHUNK_RECORDS, DeadLetter, batch
 
 LATEST_MS: Final = 10**14
 """Later than any event."""
@@ -111,6 +111,21 @@ class LaneDriver:
                 pass
         self._end_batch(topic, next_offsets)
 
+    def apply_records(
+        self,
+        topic: str,
+        records: Sequence[LogRecord],
+        decode: Decoder,
+        next_offsets: Mapping[str, int],
+    ) -> None:
+        """The same for records as they are: also for messages of a stage."""
+        batch.begin(self.lane)
+        letters = list[DeadLetter]()
+        for _, chunk in batch.chunks({topic: records}, MAX_CHUNK_RECORDS):
+            for _ in batch.steps(self.lane, topic, chunk, decode, letters):
+                pass
+        self._end_batch(topic, next_offsets)
+
     def apply_events(self, topic: str, events: Iterable[Event]) -> None:
         """The same for events that are read already, without offsets."""
         batch.begin(self.lane)
@@ -121,7 +136,7 @@ class LaneDriver:
         lane = self.lane
         batch.end(lane, next_offsets)
         if self._beginning is not None and log is not None:
-            self._beginning.applied(log, lane.watermarks[log])
+            self._beginning.applied(log, lane.watermarks.get(log))
         settled = Settled.of(lane, self.first_ms)
         for sink in self._sinks:
             sink.take(settled)

@@ -50,6 +50,7 @@ async def lanes_from_kafka(
     """Yield each lane once it has all records that the hours of the span need, with the clock at
     which its log ended; None where the log goes on. `sink` is that of all lanes. Lists are graded
     by the index, if there is one. Raises Unavailable, StartError, LogChanged, OverflowError."""
+    config = config.of_inputs
     timing, most_ms = config.timing, config.limits.max_future_ms
     lead_ms = 2 * (most_ms + timing.base_ms) + timing.settle_ms + BETWEEN_MS
     lead_ms += plan.touch_reach_ms

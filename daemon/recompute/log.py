@@ -16,16 +16,14 @@ An impression that is later than any event met until then, with 5 s for clocks, 
 full, and so is every pane that begins after it.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from types import MappingProxyType
 from typing import Final
 
-from ..attribution import LoggedRecords, Part, runs
 from ..events import Decoder, LogRecord, Rejected
 from ..lane import Lane, Lifts, new_lifts
 from ..panes import GRACE_MS, pane_start
 from ..plan import Plan
-from ..worker import MAX_CHUNK_RECORDS, batch
 from .driver import LATEST_MS, LaneDriver, LaneSink
 
 
@@ -127,7 +125,7 @@ class LogReplay:
     def next_log(self, unread: Collection[str]) -> str:
         """The log to read next: of those that have records left, the one that is behind."""
         marks = self.driver.lane.watermarks
-        return min(unread, key=lambda log: (marks[log] is not None, marks[log] or 0, log))
+        return min(unread, key=lambda log: (marks.get(log) is not None, marks.get(log) or 0, log))
 
     def lift(self, read: Collection[str]) -> None:
         """Let the lane not wait for logs of which all was applied, from its next batch on."""
@@ -140,10 +138,5 @@ class LogReplay:
         """Apply records of one topic, in offset order, as one batch; see `LaneDriver.apply`."""
         if self._lost is not None:
             self._lost.note(topic, records, self._decode)
-        self.driver.apply(topic, self._parts(topic, records), {topic: next_offset})
+        self.driver.apply_records(topic, records, self._decode, {topic: next_offset})
         self.records += len(records)
-
-    def _parts(self, topic: str, records: Sequence[LogRecord]) -> Iterator[Part | None]:
-        texts = self.driver.lane.texts
-        for _, chunk in batch.chunks({topic: records}, MAX_CHUNK_RECORDS):
-            yield from runs.read_runs(LoggedRecords(chunk), self._decode, texts)

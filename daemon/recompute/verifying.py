@@ -253,10 +253,13 @@ async def _proven(config: Config, stored: StoredLane, show: Show) -> Outcome:
         is_whole = begin.keys() == head.offsets.keys() and all(
             span.is_whole for span in log.spans.values()
         )
+        if config.is_rekeyed and not is_whole:
+            text = f"the topic {next(iter(log.spans))} has lost its first messages"
+            return not_provable(stored.lane, f"{text}: what lanes had taken of them is not known")
         most_ms = config.limits.max_future_ms
         async with record_reader(config) as reader:
             seen = reader.decoder, log.next_offsets, not is_whole, most_ms
-            proof = Proof(stored, config.plan, *seen, grading, classing)
+            proof = Proof(stored, config.lane_plan, *seen, grading, classing)
             await read_log(log, reader, proof.replay, show)
     refused = [
         counts.get("rejected", {}).get(UNKNOWN_SCHEMA, 0)

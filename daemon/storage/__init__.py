@@ -115,7 +115,14 @@ from .row_pages import (
     by_start,
     timeline_head,
 )
-from .schema import SCHEMA_VERSION, consumer_group, namespace, namespace_hash
+from .schema import (
+    SCHEMA_VERSION,
+    consumer_group,
+    lane_topics,
+    namespace,
+    namespace_hash,
+    stage_group,
+)
 
 __all__ = (
     "Access",
@@ -149,6 +156,7 @@ __all__ = (
     "confirm",
     "connect",
     "consumer_group",
+    "lane_topics",
     "DamagedLane",
     "encode",
     "encoded",
@@ -200,6 +208,7 @@ __all__ = (
     "Namespace",
     "namespace",
     "namespace_hash",
+    "stage_group",
     "NO_MARKS",
     "NO_STALL",
     "note_read",

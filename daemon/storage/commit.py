@@ -22,7 +22,6 @@ from . import (
 )
 from .blocks import Block, encode, merged
 from .head import (
-    CHAIN_FIELD,
     IDLE_FIELD,
     LIFTS_FIELD,
     LOGS_FIELD,
@@ -31,6 +30,7 @@ from .head import (
     QUERIES_FIELD,
     STALL_FIELD,
     START_FIELD,
+    TAKEN_FIELD,
     LogMark,
     QueryHead,
     StallMark,
@@ -264,7 +264,7 @@ def _head_fields(lane: Lane, state: WriterState, idle_ms: int | None) -> dict[st
     if lane.lifts:
         fields[LIFTS_FIELD] = msgspec.json.encode(lane.lifts)
     if lane.chain is not None:
-        fields[CHAIN_FIELD] = msgspec.json.encode(lane.chain.last)
+        fields[TAKEN_FIELD] = msgspec.json.encode(lane.chain.taken)
     if idle_ms is not None:
         fields[IDLE_FIELD] = str(idle_ms).encode()
     return fields

@@ -20,8 +20,8 @@ import msgspec
 from msgspec.structs import astuple
 
 from ..errors import Damaged
-from ..events import LogRecord, Place
-from ..lane import Pending, lane_watermark_ms
+from ..events import LogRecord
+from ..lane import Pending, Taken, lane_watermark_ms
 from . import row_pages
 from .experiments import Tracked
 from .keys import ADMITTED_KEY, ROW_KEYS, PackingError, block_key, pack, unpack
@@ -236,7 +236,7 @@ LOGS_FIELD: Final = "logs"
 LIFTS_FIELD: Final = "lifts"
 START_FIELD: Final = "start"
 """Written by lanes that have any."""
-CHAIN_FIELD: Final = "chain"
+TAKEN_FIELD: Final = "taken"
 """Written by lanes of what a stage sends."""
 IDLE_FIELD: Final = "idle"
 QUERIES_FIELD: Final = "queries"
@@ -309,8 +309,8 @@ class Head:
     """The files that classed queries; None where no attribute is derived by files."""
     lifts: Mapping[str, int] = field(default_factory=dict)
     """Log → the watermark that its records meet at least."""
-    chain: Mapping[str, Place] = field(default_factory=dict)
-    """Source of a stage → the place in it of the last message that was taken."""
+    taken: Taken = field(default_factory=Taken)
+    """Of what a stage sends."""
 
     @property
     def watermark_ms(self) -> int | None:
@@ -379,7 +379,7 @@ def _head_of(fields: Mapping[str, bytes]) -> Head:
         judgements=unpack(files, TimelineHead) if (files := fields.get(JUDGEMENTS_FIELD)) else None,
         classes=unpack(classes, ClassesHead) if (classes := fields.get(CLASSES_FIELD)) else None,
         lifts=_offsets(fields.get(LIFTS_FIELD, b"{}")),
-        chain=msgspec.json.decode(fields.get(CHAIN_FIELD, b"{}"), type=dict[str, Place]),
+        taken=msgspec.json.decode(fields.get(TAKEN_FIELD, b"{}"), type=Taken),
     )
 
 

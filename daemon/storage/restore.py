@@ -212,8 +212,8 @@ def _counts_and_names(
         topics = list(head.watermarks)
     lane = new_lane(number, plan, dict(head.offsets), topics)
     lane.watermarks.update(head.watermarks)
-    if lane.chain is not None:
-        lane.chain.last.update(head.chain)
+    if lane.chain is not None and head.sequence:
+        lane.chain.taken = head.taken
     lane.lifts.update(head.lifts)
     if head.watermark_ms is not None:
         # A partition that the topic got since: what its lane has settled stays.

@@ -33,7 +33,20 @@ def namespace(config: Config) -> str:
     return f"{config.redis.namespace}-{namespace_hash(config)}"
 
 
+def lane_topics(config: Config) -> tuple[str, ...]:
+    """Return the topics that lanes read: the input topics, or that of the stage, which carries the
+    hash."""
+    if config.is_rekeyed:
+        return (f"{config.rekey.topic}-{namespace_hash(config)}",)
+    return config.kafka.topics
+
+
 def consumer_group(config: Config) -> str:
     """Return the Kafka consumer group of this configuration. It carries the hash too: the offsets
     of a group belong to what is stored."""
     return f"{config.kafka.group_id}-{namespace_hash(config)}"
+
+
+def stage_group(config: Config) -> str:
+    """Return the consumer group of the stage that divides events among lanes."""
+    return f"{config.kafka.group_id}-rekey-{namespace_hash(config)}"

@@ -154,6 +154,7 @@ class Telemetry:
         )
         self.lost_history_s = _gauge("relevanced_lost_history_seconds", registry)
         self.split_ids = _counter("relevanced_split_ids_total", registry)
+        self.rekey_messages = _counter("relevanced_rekey_messages_total", registry)
         self.lifted_partitions = _gauge("relevanced_lifted_partitions", registry)
         self.wrong_lane_feedback = _counter("relevanced_wrong_lane_feedback_total", registry)
         self.dead_letters = _counter("relevanced_dead_letters_total", registry)

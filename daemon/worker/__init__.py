@@ -3,7 +3,7 @@ neither Kafka nor Redis, only their ports.
 """
 
 from . import batch, memory, recovery
-from .batch import TAKEN_BACK, DeadLetter, Records, idle_mark
+from .batch import TAKEN_BACK, DeadLetter, Records, RefusedParts, idle_mark
 from .dated_files import (
     NO_JUDGEMENTS,
     NOT_READ_YET,
@@ -134,6 +134,7 @@ __all__ = (
     "rebuilt_from_ms",
     "rebuilt_ms",
     "Records",
+    "RefusedParts",
     "recovery",
     "RefusedRecordsLog",
     "report_mapped",

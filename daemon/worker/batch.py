@@ -7,7 +7,7 @@ so a turn in the middle of a record does no harm.
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Final, TypeAlias
@@ -24,7 +24,7 @@ from ..attribution import (
     runs,
     vectorized,
 )
-from ..events import Decoder, LogRecord, Rejected
+from ..events import Decoded, Decoder, LogRecord, Rejected
 from ..lane import Lane, scoring, settling, skip_label
 
 MAX_CHUNK_BYTES: Final = 2 << 20
@@ -42,6 +42,35 @@ class DeadLetter:
     record: LogRecord
     reason: str
     detail: str
+
+
+@dataclass
+class RefusedParts:
+    """What of one record is refused."""
+
+    first: Rejected | None = None
+    count: int = 0
+
+    def note(self, decoded: Decoded) -> None:
+        """Note what an element of it came to."""
+        if isinstance(decoded, Rejected) and not decoded.skipped:
+            self.first = self.first or decoded
+            self.count += 1
+
+    def noting(self, decoded: Iterable[Decoded]) -> Iterator[Decoded]:
+        """The same elements, noted as they are asked for."""
+        for one in decoded:
+            self.note(one)
+            yield one
+
+    def letter(self, record: LogRecord) -> DeadLetter | None:
+        """The dead letter of the record; None where nothing of it is refused."""
+        if self.first is None:
+            return None
+        detail, more = self.first.detail, self.count - 1
+        return DeadLetter(
+            record, self.first.reason, f"{detail} (and {more} more)" if more else detail
+        )
 
 
 def chunks(
@@ -142,18 +171,15 @@ def _apply_single(
     lane: Lane, topic: str, single: runs.Single, letters: list[DeadLetter]
 ) -> Iterator[None]:
     """Apply the events of one record, which is a dead letter where a part of it is bad."""
-    first, count = None, 0
+    refusals = RefusedParts()
     for decoded in single.slices:
         yield from lane.texts.derive(queries_of(decoded))
         yield from rules.steps(lane, topic, decoded)
-        for rejected in decoded:
-            if isinstance(rejected, Rejected) and not rejected.skipped:
-                first = first or rejected
-                count += 1
+        for one in decoded:
+            refusals.note(one)
         yield
-    if first is not None:
-        detail = f"{first.detail} (and {count - 1} more)" if count > 1 else first.detail
-        letters.append(DeadLetter(single.record, first.reason, detail))
+    if letter := refusals.letter(single.record):
+        letters.append(letter)
 
 
 def end(lane: Lane, next_offsets: Mapping[str, int]) -> None:

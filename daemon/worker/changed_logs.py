@@ -76,6 +76,8 @@ def _begin_new_log(claimed: ClaimedLane, error: LogChanged) -> int:
     mark = claimed.logs.get(log_name, LogMark())
     unread = error.unread if mark.unread is None else mark.unread
     lane.offsets[log_name] = 0
+    if lane.chain is not None:
+        lane.chain.note_gap()
     claimed.logs[log_name] = LogMark(error.found or None)
     claimed.stall, claimed.drop_stall = None, True
     lane.count("replaced_logs", log_name, 1)

@@ -322,6 +322,8 @@ def _passed_over(owned: OwnedLane, records: Records, next_offsets: Mapping[str, 
     lane = owned.claimed.lane
     batches.begin(lane)
     lane.count("rejected", REASON)
+    if lane.chain is not None:
+        lane.chain.note_gap()
     batches.end(lane, next_offsets)
     log.error(
         "record passed over: work on it took so long that the lane was lost, each time",

@@ -284,6 +284,8 @@ class Ownership:
         is_known = claimed.logs == stored and (claimed.layouts_stored or not claimed.sequence)
         if not gaps and is_known and not lane.has_lost_hours and not claimed.added:
             return
+        if gaps and lane.chain is not None:
+            lane.chain.note_gap()
         for name, records in gaps.items():
             lane.count("gap_records", name, records)
             topic, partition = place_of(lane.number, name)

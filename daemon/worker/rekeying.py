@@ -101,6 +101,7 @@ class SourceRun:
         """Send what a record came to."""
         if offset // COUNTED_RECORDS > (self._next - 1) // COUNTED_RECORDS and self._is_untold:
             yield self._chained(self._home, (offset, COUNTED), timestamp_ms)
+            self.point = self._next, self._state.text()
         pane, number, is_refused = self._pane, 0, False
         for one in decoded:
             if isinstance(one, Rejected):

@@ -62,6 +62,10 @@ class Reporter:
         report_mapped(telemetry, lane)
         telemetry.split_ids.inc(lane.split_ids)
         lane.split_ids = 0
+        if lane.chain is not None:
+            for outcome, count in lane.chain.outcomes.items():
+                telemetry.rekey_messages.labels(outcome).inc(count)
+            lane.chain.outcomes.clear()
         lifted = (lifted_ms(m, lane.lifts.get(log)) != m for log, m in lane.watermarks.items())
         telemetry.lifted_partitions.labels(str(number)).set(sum(lifted))
         for log, watermark_ms in lane.watermarks.items():

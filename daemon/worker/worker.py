@@ -316,9 +316,13 @@ class Worker:
 
     def _idle_ms(self, owned: OwnedLane, batch: Batch) -> int | None:
         """The idle mark to write, if one is to be written now."""
-        claimed = owned.claimed
+        claimed, clock_ms = owned.claimed, self._polled_ms
         is_caught_up = claimed.lane.number in batch.caught_up
-        return idle_mark(claimed.idle_ms, self._polled_ms, is_caught_up)
+        if (chain := claimed.lane.chain) is not None:
+            complete_ms = chain.complete_ms(claimed.lane.watermarks)
+            is_caught_up = is_caught_up and complete_ms is not None
+            clock_ms = min(clock_ms, complete_ms or clock_ms)
+        return idle_mark(claimed.idle_ms, clock_ms, is_caught_up)
 
     # Beside the flow
 

@@ -42,6 +42,7 @@ MEMORYDB: Final = "memorydb"
 TOKENS_OF_REDIS: Final = (OIDC, AZURE, GCP, ELASTICACHE, ELASTICACHE_SERVERLESS, MEMORYDB)
 """What gives tokens."""
 ONE: Final = "one"  # lane, of all partitions of all topics
+REKEY: Final = "rekey"  # events that a stage divides by visitor or id
 CONFLUENT: Final = "confluent"
 GLUE: Final = "glue"
 """Kinds of schema registries."""
@@ -80,19 +81,19 @@ class KafkaSection:
     topics: tuple[str, ...] = setting(
         ["search-events"],
         several(TOPIC, "list of topics"),
-        f'Topics; without lanes = "{ONE}" of equal partition counts, key and partitioner.',
+        'Topics; with lanes = "partition" of equal counts, key and partitioner.',
         shapes=JOIN,
     )
     lanes: str = setting(
         "partition",
-        choice("partition", ONE),
-        f'A lane is the same "partition" of every topic, or "{ONE}" has all, in one process.',
+        choice("partition", ONE, REKEY),
+        f'A lane is the same "partition" of every topic, "{ONE}" has all, or "{REKEY}" divides.',
         shapes=JOIN,
     )
     idle_after_s: int = setting(
         "1m",
         or_off(duration(1000, 5_000, 86_400_000)),
-        f'With lanes = "{ONE}", a partition without records for so long is not waited for.',
+        f'With "{ONE}" or "{REKEY}", a partition without records for so long is not waited for.',
     )
     group_id: str = setting(
         "relevanced", _NAME, "Consumer group; a hash of what the join depends on is appended."
@@ -375,10 +376,6 @@ class AttributionSection:
     def is_by_id(self) -> bool:
         """Whether all feedback joins by its id."""
         return self.join == BY_ID
-
-
-LATER: Final = ("attribution.join", "attribution.touch_wait", "kafka.lanes")
-"""The keys of the other ways to join than by id and by partition."""
 
 
 @dataclass(frozen=True)

@@ -304,7 +304,7 @@ async def known_schemas(config: Config, samples: Mapping[str, Sequence[LogRecord
     """Return what the registry of a configuration knows of the schemas that records name. Raises
     Unavailable and StartError."""
     book = book_of(written_of(samples))
-    async with record_reader(config, book) as reader:
+    async with record_reader(config.of_inputs, book) as reader:
         for topic in book.topics:
             await reader.prepare(topic, samples[topic])
     url = config.registry.url

@@ -29,7 +29,7 @@ from relevanced.daemon.config import (
 )
 from relevanced.daemon.events import Limits
 from relevanced.daemon.kafka import kafka_settings
-from relevanced.daemon.storage import namespace, namespace_hash
+from relevanced.daemon.storage import lane_topics, namespace, namespace_hash
 
 PASSWORD: Final = "hunter2"
 SASL: Final = 'security_protocol = "SASL_SSL"\nsasl_mechanism = "PLAIN"\nsasl_username = "u"\n'
@@ -44,6 +44,8 @@ OTHER_VALUES: Final = {
     "kafka.client_id": "other",
     "kafka.lanes": "one",
     "kafka.idle_after": "off",
+    "rekey.topic": "other",
+    "rekey.partitions": 3,
     "kafka.start": "earliest",
     "kafka.ssl_check_hostname": False,
     "kafka.session_timeout": "30s",
@@ -152,6 +154,7 @@ JOINS: Final = {
     "attribution.join",
     "kafka.topics",
     "kafka.lanes",
+    "rekey.topic",
     "kafka.isolation_level",
     "events.format",
     "events.max_future",
@@ -678,3 +681,25 @@ def test_sentinels_may_have_ipv6_addresses() -> None:
     assert (parts.scheme, netloc) == ("redis+sentinel", "u:p@a:1,[::1]:3,[::2]")
     assert (parts.path, parts.query) == ("/main", "db=2")
     assert split_address("redis")[0].scheme == ""
+
+
+def test_what_a_stage_cannot_divide_is_refused() -> None:
+    rekey = '[kafka]\nlanes = "rekey"\ntopics = ["a"]\n'
+    assert of(rekey).is_rekeyed and of(rekey).start is LogEnd.EARLIEST
+    text = f'{rekey}[rekey]\ntopic = "a"\n[attribution]\njoin = "id, else last_touch"'
+    assert faults_of(text) == [
+        'attribution.join=id, else last_touch: must be "id" or "last_touch" with kafka.lanes ='
+        ' "rekey"',
+        "rekey.topic=a: must not be an input topic (kafka.topics)",
+    ]
+    avro = '[kafka]\nlanes = "rekey"\n[[sources]]\ntopic = "a"\npreset = "segment"\ncodec = "avro"'
+    refused = 'kafka.lanes=rekey: must not be "rekey" where a source has a codec'
+    assert any(fault.startswith(refused) for fault in faults_of(avro))
+
+
+def test_commands_read_the_inputs_of_a_stage_as_one_lane() -> None:
+    config = of('[kafka]\nlanes = "rekey"')
+    (topic,) = lane_topics(config)
+    assert topic == f"relevanced-rekeyed-{namespace_hash(config)}"
+    assert lane_topics(config.of_inputs) == config.kafka.topics
+    assert config.of_inputs.kafka.lanes == "one" and of().of_inputs == of()

@@ -49,6 +49,7 @@ def full() -> Telemetry:
     telemetry.batch_duration_s.observe(0.2)
     for counter in (telemetry.mapped_records, telemetry.mapped_slowly):
         counter.labels("t").inc()
+    telemetry.rekey_messages.labels("early")
     telemetry.snapshot_errors.labels("full")
     telemetry.topics_found({"t": 4})
     telemetry.kept_out("login")

@@ -1,0 +1,29 @@
+"""Where the stage goes on with a source."""
+
+import pytest
+
+from relevanced.daemon.errors import StartError
+from relevanced.daemon.kafka import TopicPartition, source_offset
+from relevanced.daemon.lane import Pending
+from relevanced.daemon.worker import SourceState, state_in
+
+PLACE = TopicPartition("clicks", 3)
+
+
+@pytest.mark.parametrize(("offset", "begin"), [(7, 7), (9, 9), (2, 5)])
+def test_a_source_goes_on_where_its_log_still_has_records(offset: int, begin: int) -> None:
+    for known_id in ("a", None):
+        assert source_offset(PLACE, offset, (5, 9), known_id, "a") == begin
+
+
+@pytest.mark.parametrize(("offset", "topic_id"), [(10, "a"), (7, "b")])
+def test_another_log_is_not_sent_as_the_same_source(offset: int, topic_id: str) -> None:
+    with pytest.raises(StartError, match=r"Set \[rekey\] topic to a new name"):
+        source_offset(PLACE, offset, (5, 9), "a", topic_id)
+
+
+def test_a_state_fits_into_the_metadata_of_an_offset() -> None:
+    pending = Pending({f"{n:016x}": 1_795_176_000_000 for n in range(4)}, 2**31, 24)
+    state = SourceState(1_795_176_000_000, pending)
+    assert len(state.text()) < 300 and state_in(state.text()) == state
+    assert state_in("") == SourceState()

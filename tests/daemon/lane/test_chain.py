@@ -1,0 +1,44 @@
+"""Which messages of the stage a lane takes."""
+
+from relevanced.daemon.events import IDLE, NOTHING, Of, Place
+from relevanced.daemon.lane import Chain, Taken
+
+
+def taken(chain: Chain, place: Place, prev: Place, partition: int = 0) -> bool:
+    return chain.takes(Of("clicks", partition, *place, 0, prev))
+
+
+def test_a_message_is_taken_once_and_after_the_one_that_it_names() -> None:
+    chain = Chain()
+    assert taken(chain, (4, 0), NOTHING)
+    assert not taken(chain, (4, 0), NOTHING)
+    assert not taken(chain, (9, 1), (9, 0))
+    assert taken(chain, (9, 0), (4, 0)) and taken(chain, (9, 1), (9, 0))
+    assert taken(chain, (1, 0), NOTHING, partition=1)
+    assert chain.outcomes == {"taken": 4, "repeat": 1, "early": 1}
+
+
+def test_nothing_follows_an_idle_mark() -> None:
+    chain = Chain()
+    assert taken(chain, (4, 0), NOTHING)
+    assert taken(chain, (5, IDLE), (4, 0)) and taken(chain, (5, IDLE), (4, 0))
+    assert taken(chain, (5, 0), (4, 0))
+    assert not taken(chain, (5, IDLE), (4, 0)), "the source has gone on"
+
+
+def test_after_a_gap_the_first_message_of_each_source_is_taken() -> None:
+    chain = Chain(Taken({"clicks/0": (4, 0)}))
+    assert not taken(chain, (9, 0), (8, 0))
+    chain.note_gap()
+    assert not taken(chain, (4, 0), NOTHING), "it was taken before"
+    assert taken(chain, (9, 0), (8, 0)) and taken(chain, (3, 0), (2, 5), partition=1)
+    assert not taken(chain, (9, 0), (8, 0)) and not taken(chain, (11, 0), (10, 0))
+    assert not taken(chain, (5, 0), (4, 0), partition=1)
+
+
+def test_a_lane_is_complete_once_all_its_logs_are_idle() -> None:
+    chain = Chain(idle_ms={"clicks/0": 70, "clicks/1": 60})
+    assert chain.complete_ms(["clicks/0", "clicks/1"]) == 60
+    assert chain.complete_ms(["clicks/0", "clicks/2"]) is None
+    assert taken(chain, (4, 0), NOTHING, partition=1)
+    assert chain.complete_ms(["clicks/0", "clicks/1"]) is None
