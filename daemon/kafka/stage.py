@@ -41,6 +41,7 @@ from .aiokafka_patches import client_of
 from .client import KafkaProducer, KafkaSettings, consumer_arguments, stop_client
 from .partitions import IdleLogs, Record, is_at_end, resume_offset
 from .resuming import ids_by_leader, log_bounds, require_same_topic, starting_offsets
+from .topic_ids import Fence, fetch_by_id
 from .topic_partition import TopicPartition
 from .topics import JAVA, PARTITIONERS, create_topic, wait_for_topics
 
@@ -90,6 +91,7 @@ class RekeyStage:
         """Grows with every rebalance."""
         self._to_begin = set[TopicPartition]()
         self._runs: dict[TopicPartition, SourceRun] = {}
+        self._fence: Fence = {}
         self._committed: dict[TopicPartition, tuple[int, str]] = {}
         self._letters: list[DeadLetter] = []
         self._failures = 0
@@ -131,6 +133,7 @@ class RekeyStage:
             consumer = AIOKafkaConsumer(**consumer_arguments(self._ports.settings))
             try:
                 await consumer.start()
+                fetch_by_id(client_of(consumer), self._fence)
                 consumer.subscribe(self._ports.settings.topics, listener=_Assigned(self, consumer))
                 self._consumer = consumer
             except KafkaError as error:
@@ -267,6 +270,8 @@ class RekeyStage:
             except StartError as error:
                 self._stop(place, str(error))
                 continue
+            if of_topic[1] is not None:
+                self._fence[place] = of_topic[1]
             self._runs[place] = SourceRun(*place, offset, state_in(metadata), targets)
             begun[place] = self._runs[place].point
         # Before anything is sent: where a source began must not be asked for again.

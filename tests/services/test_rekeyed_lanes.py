@@ -20,7 +20,12 @@ from tests.services.fixtures import MakeTopic
 from tests.services.kafka_server import Broker
 from tests.services.redis_lanes import stray_keys
 from tests.services.redis_server import RedisServer
-from tests.services.test_one_lane import COUNTS, EMPTY, TwoTopics
+from tests.services.test_one_lane import (
+    COUNTS,
+    EMPTY,
+    TwoTopics,
+    assert_replay_is_the_oracles,
+)
 from tests.services.test_verify import command
 
 NAME = "rekey"
@@ -107,33 +112,44 @@ async def test_lanes_of_a_stage_outlive_workers_and_add_up(stage: Rekeyed) -> No
     await until(lambda: owned(first) == LANES, first)
     second = stage.daemon(NAME)
     await until(lambda: 0 < owned(second) < LANES, second)
-    await stage.produce(EVENTS // 2)
-    await stage.wait_for_events(EVENTS // 4)
-    first.terminate(signal.SIGKILL)
-    await stage.produce(EVENTS // 2)
-    await until(lambda: owned(second) == LANES, second)
-    third = stage.daemon(NAME)
+    for part, killed in enumerate((first, second), 1):
+        await stage.produce(EVENTS // 4)
+        await stage.wait_for_events(EVENTS * part // 4 - EVENTS // 8)
+        killed.terminate(signal.SIGKILL)
+        await stage.produce(EVENTS // 4)
+        stage.daemon(NAME)
+    third, fourth = stage.daemons[-2:]
     await stage.wait_for_events(EVENTS)
     expected = oracle.run_lane(oracle.as_one(await stage.records(), stage.partitions), stage.config)
     await stage.wait_for_lifts(expected.watermarks)
     assert expected.watermarks[f"{stage.topics[1]}/{EMPTY}"] is None
+    exporter = stage.daemon(NAME, "exporter")
+    settled = 'relevanced_settled_impressions_total{grouping="all",segment="all"}'
+    await until(lambda: exporter.series(settled), exporter)
     path = stage.directory / "rekey.toml"
     path.write_text(stage.toml(NAME))
-    for daemon in (second, third):
+    for daemon in (third, fourth):
         assert await asyncio.to_thread(daemon.terminate) == 0, daemon.log()
     code, out = await command("verify", "--config", str(path), "--output", "json")
     assert (code, [lane["result"] for lane in json.loads(out)]) == (0, ["equal"] * LANES), out
     assert (await stage.assert_adds_up()).totals
+    await assert_replay_is_the_oracles(path, expected)
 
 
-async def test_a_source_that_was_created_again_stops_and_says_the_way_out(stage: Rekeyed) -> None:
-    daemon = stage.daemon(NAME)
+@pytest.mark.parametrize("runs", [False, True], ids=["at a start", "while it is read"])
+async def test_a_source_that_was_created_again_stops_and_says_the_way_out(
+    stage: Rekeyed, runs: bool
+) -> None:
+    daemon = again = stage.daemon(NAME)
     await stage.produce(EVENTS // 4)
     await stage.wait_for_events(EVENTS // 4)
-    assert await asyncio.to_thread(daemon.terminate) == 0, daemon.log()
+    if not runs:
+        assert await asyncio.to_thread(daemon.terminate) == 0, daemon.log()
     await stage.kafka.delete_topic(stage.topics[0])
     await stage.kafka.create_topic(stage.topics[0], COUNTS[0], None)
-    again = stage.daemon(NAME)
+    await stage.produce(EVENTS // 4)
+    if not runs:
+        again = stage.daemon(NAME)
     await until(lambda: "Set [rekey] topic to a new name" in again.readiness(), again)
     unreadable = f'relevanced_partition_unreadable{{partition="0",topic="{stage.topics[0]}"}}'
     assert again.series(unreadable) == 1
