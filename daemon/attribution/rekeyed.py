@@ -6,6 +6,7 @@ said with it, so runs of one source are as long as a batch allows.
 
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 
@@ -14,6 +15,8 @@ from relevanced.metrics import Integers
 from ..events import LogRecord, Mark, Of, read_sent
 from ..lane import Chain, Lane, lane_watermark_ms, log_name, new_lifts, skip_label
 from . import rules, runs
+
+SHOWN: Final = b'{"type":"impression"'
 
 
 @dataclass
@@ -25,6 +28,12 @@ class SourceEvents:
     met_ms: list[int | None] = field(default_factory=list)
     """The watermark of the source just before each."""
     applied: int = 0
+
+    @property
+    def share_shown(self) -> float:
+        """The share of impressions among them."""
+        shown = sum(record.value.startswith(SHOWN) for record in self.records if record.value)
+        return shown / len(self.records)
 
     def reach(
         self, lane: Lane, part: runs.Part | None
@@ -78,8 +87,9 @@ class Messages:
                 events.met_ms.append(of.met_ms)
             else:
                 yield from self._mark(log, sent)
-        for log in list(self.gathered):
-            yield self.gathered.pop(log)
+        # Feedback before its impression waits, and both are then applied one by one.
+        yield from sorted(self.gathered.values(), key=lambda events: -events.share_shown)
+        self.gathered.clear()
         self.lane.watermarks = self.marks
 
     @property
