@@ -214,8 +214,13 @@ class OpenImpressions:
 
     def only_open(self, slots: NDArray[np.int64]) -> NDArray[np.int64]:
         """Those of the slots, ascending, that are open."""
-        slots = slots[slots >= self.base]
-        return slots[np.frombuffer(self.is_open, np.bool_)[self.index_of(slots)]]
+        return slots[self.are_open(slots)]
+
+    def are_open(self, slots: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Whether each slot is that of an open impression, (n,)."""
+        is_here = (slots >= self.base) & (slots < self.next_slot)
+        is_here[is_here] = np.frombuffer(self.is_open, np.bool_)[self.index_of(slots[is_here])]
+        return is_here
 
     def texts_of(self, slots: NDArray[np.int64]) -> tuple[Joined, Joined]:
         """The ids and the lists of slots, ascending, as `Texts.extend` takes them."""

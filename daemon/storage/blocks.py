@@ -362,13 +362,13 @@ def replay(lane: Lane, entry: BlockEntry, data: bytes) -> Block:
     unused. Contents that the lane's watermark has passed are restored too: callers remove them.
     """
     wire = unpack(data, _PageWire)
-    changed = unpack_integers(wire.changed).tolist()
+    changed = unpack_integers(wire.changed)
     block = Block(
         first_slot=entry.first_slot,
         end_slot=entry.end_slot,
         first_serial=entry.first_serial,
         end_serial=entry.end_serial,
-        slots=np.array(changed, np.int64),
+        slots=changed,
         relisted={slot for slot, _ in wire.relisted},
         bound={serial for serial, _ in wire.bound},
         joined=dict(wire.joined),
@@ -377,7 +377,7 @@ def replay(lane: Lane, entry: BlockEntry, data: bytes) -> Block:
     table = wire.state_table
     surfaces = unpack_integers(wire.surfaces).tolist() or [NO_SURFACE] * len(table)
     states = [lane.states.id_of(*pair) for pair in zip(table, surfaces, strict=True)]
-    state_ids = [states[index] for index in unpack_integers(wire.states).tolist()]
+    state_ids = np.array(states, np.int64)[unpack_integers(wire.states)]
     _replay_new(lane, wire, state_ids)
     _replay_changed(lane, wire, changed, state_ids[len(state_ids) - len(changed) :])
     _replay_touches(lane, wire)
@@ -386,7 +386,7 @@ def replay(lane: Lane, entry: BlockEntry, data: bytes) -> Block:
     return block
 
 
-def _replay_new(lane: Lane, wire: _TouchWire, states: list[int]) -> None:
+def _replay_new(lane: Lane, wire: _TouchWire, states: Integers) -> None:
     slots = unpack_integers(wire.new)
     if not len(slots):
         return
@@ -401,7 +401,7 @@ def _replay_new(lane: Lane, wire: _TouchWire, states: list[int]) -> None:
         times_ms=times_ms,
         panes=times_ms - times_ms % lane.plan.timing.base_ms,
         combinations=combinations[unpack_integers(wire.combinations)],
-        states=np.array(states[: len(slots)], np.int64),
+        states=states[: len(slots)],
         hashes=hashes_of(map(bytes.decode, cut(wire.ids, id_lengths)), len(slots)),
         subjects=_read_subjects(lane, wire, len(slots)),
         searches=unpacked_searches(lane, wire.searches, len(slots)),
@@ -420,11 +420,10 @@ def _replay_touches(lane: Lane, wire: _TouchWire) -> None:
         touches.met_ms.update((slot, dict(met_ms)) for slot, met_ms in found)
 
 
-def _replay_changed(lane: Lane, wire: _Wire, slots: list[int], states: list[int]) -> None:
+def _replay_changed(lane: Lane, wire: _Wire, slots: Integers, states: Integers) -> None:
     impressions = lane.open
-    for slot, state in zip(slots, states, strict=True):
-        if impressions.has_open(slot):
-            impressions.states[impressions.index_of(slot)] = state
+    is_open = impressions.are_open(slots)
+    impressions.states.put(impressions.index_of(slots[is_open]), states[is_open])
     for slot, text in wire.relisted:
         if impressions.has_open(slot):
             impressions.paged_items[slot] = text
