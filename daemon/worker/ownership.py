@@ -197,6 +197,12 @@ class Ownership:
         """Whether a lane is being opened, or may be at once."""
         return any(not task.done() for task in self._opening.values()) or bool(self._due())
 
+    async def opened_within(self, seconds: float) -> None:
+        """Return when an attempt to open a lane ends, and at the latest after this time."""
+        tasks = [task for task in self._opening.values() if not task.done()]
+        if tasks:
+            await asyncio.wait(tasks, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+
     async def close_all(self) -> None:
         """Forget every lane, which stays assigned. Nothing of it may be in hand."""
         for lane in self._source.open_lanes | self.lanes.keys():

@@ -9,7 +9,7 @@ import asyncio
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
 
 import structlog
 
@@ -94,6 +94,10 @@ class Process:
 
 log = structlog.get_logger(__name__)
 
+READ_AT_ONCE: Final = 2
+"""Lanes that are loaded at a time: the next one while one is rebuilt. With more the first would
+wait for the bytes of all."""
+
 
 def log_holds(earliest: Mapping[str, int], start: Mapping[str, int]) -> bool:
     """Whether logs that begin at `earliest` still have every record from `start` on."""
@@ -109,6 +113,7 @@ class Recovery:
         self._layouts = layouts
         self._telemetry = process.telemetry
         self._clock = process.clock
+        self._reading = asyncio.Semaphore(READ_AT_ONCE)
         self._rebuilding = asyncio.Lock()
         self.begun_anew: set[int] = set()
         """Damaged lanes that begin anew here: their loss is counted."""
@@ -154,17 +159,26 @@ class Recovery:
         past = [key for key in missing if is_past(head, key)]
         if len(past) < len(missing):
             raise DamagedLane(lane, missing_keys(missing), head.token, start_of(head))
-        names, blobs = await self._store.load(lane, head, blob_keys)
-        try:
-            with whole_or_damaged(f"lane {lane}, {LAYOUTS_KEY}"):
-                stored = layouts_of(blobs)
-            await self._layouts.follow(stored)
-            async with self._rebuilding:  # one at a time: threads would only take turns
-                claimed = await asyncio.to_thread(
-                    rebuild, lane, self._layouts, topics, head, names, blobs
-                )
-        except Damaged as error:
-            what = f"a part cannot be read ({error.__cause__!r})"
-            raise DamagedLane(lane, what, head.token, start_of(head)) from error
+        async with self._reading:
+            names, blobs = await self._store.load(lane, head, blob_keys)
+            try:
+                claimed = await self._rebuilt(lane, head, topics, names, blobs)
+            except Damaged as error:
+                what = f"a part cannot be read ({error.__cause__!r})"
+                raise DamagedLane(lane, what, head.token, start_of(head)) from error
         lose_hours(claimed.lane, past)
         return claimed
+
+    async def _rebuilt(
+        self,
+        lane: int,
+        head: Head,
+        topics: Sequence[str],
+        names: Mapping[str, bytes],
+        blobs: Mapping[str, bytes | None],
+    ) -> ClaimedLane:
+        with whole_or_damaged(f"lane {lane}, {LAYOUTS_KEY}"):
+            stored = layouts_of(blobs)
+        await self._layouts.follow(stored)
+        async with self._rebuilding:  # one at a time: threads would only take turns
+            return await asyncio.to_thread(rebuild, lane, self._layouts, topics, head, names, blobs)

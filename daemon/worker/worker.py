@@ -43,6 +43,9 @@ TOUCH_EVERY_S: Final = 2.0
 POLL_MS: Final = 500
 BUSY_POLL_MS: Final = 20
 """The timeout of a poll while lanes are busy or opening: one that becomes free waits for it."""
+OPENING_TURN_S: Final = 0.25
+"""While lanes are being opened, the open ones get a turn after each, and at least so often: else
+the backlog of the first ones takes the time in which the others are rebuilt."""
 LAST_TRY_S: Final = 5.0
 """How long the commits of batches in hand are still tried once the process is to stop."""
 WRONG_LANE_SAMPLE: Final = 20
@@ -172,7 +175,9 @@ class Worker:
         self._chunk_size = next_chunk_size(self._chunk_size, cost)
         self._report()
         self._idle_trim.after_turn(cost.taken, time.monotonic())
-        if not (is_backlog(size, cost) or (has_room and self._ownership.is_opening)):
+        if has_room and self._ownership.is_opening:
+            await self._ownership.opened_within(OPENING_TURN_S)
+        elif not is_backlog(size, cost):
             await self._gather(began_s, busy)
 
     def _has_room(self) -> bool:
