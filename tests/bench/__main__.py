@@ -102,6 +102,7 @@ async def run(
     """Measure these parts one after the other; print the results of each and store them in
     `path`."""
     os.environ.update(ONE_THREAD)
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # an installation is compiled once, too
     server = RedisServer(next(path for path in binaries().values() if path), directory / "redis")
     found = {}
     try:
