@@ -25,7 +25,17 @@ from . import runbook
 from .api import openapi, parameters
 from .api.health import Role
 from .api.parameters import BadRequest
-from .api.route import Answer, MarkerSettings, RequestContext, Route, answer, error, packed, refusal
+from .api.route import (
+    Answer,
+    MarkerSettings,
+    RequestContext,
+    Route,
+    SharedAnswers,
+    answer,
+    error,
+    packed,
+    refusal,
+)
 from .api.routes import ROUTES
 from .connections import Connections, Listener, open_sockets
 from .markers import admit, is_local, posted_json
@@ -77,6 +87,7 @@ class HttpServer:
         self.queries: StoredQueries | None = None
         """Where tables of queries are stored."""
         self._query_reads: QueryReads | None = None
+        self._shared_answers = SharedAnswers()
         self._threads: ThreadPoolExecutor | None = None
         self._runner: web.AppRunner | None = None
         self._listener: Listener | None = None
@@ -197,15 +208,15 @@ class HttpServer:
             context, given = await self._loaded(route, request)
         except (BadRequest, Damaged, Unavailable) as fault:
             return await _send_made(request, refusal(fault), as_csv)
-        made = await asyncio.get_running_loop().run_in_executor(
+        is_shared = route.load is None and route.is_of_snapshot
+        preferences = _preferences(request) if route.load is None else (False, "")
+        make = partial(
+            asyncio.get_running_loop().run_in_executor,
             self._threads,
-            answer,
-            route,
-            context,
-            given,
-            as_csv,
-            *(_preferences(request) if route.load is None else (False, "")),
+            partial(answer, route, context, given, as_csv, *preferences),
         )
+        asked = route.path, *given, as_csv, preferences
+        made = await (self._shared_answers.get(context, asked, make) if is_shared else make())
         return await _send_made(request, made, as_csv)
 
     async def _loaded(

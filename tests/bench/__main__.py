@@ -20,6 +20,7 @@ from typing import Final, TypeAlias
 
 from tests.bench import (
     end_to_end,
+    exporter_cost,
     exposition_cost,
     freshness,
     growth,
@@ -58,6 +59,7 @@ PARTS: Final[Mapping[str, Part]] = {
     "freshness": freshness.measure,
     "recovery": recovery.measure,
     "exposition": exposition_cost.measure,
+    "exporter": exporter_cost.measure,
     "memory": memory.measure,
     "stalls": stalls.measure,
     "replay": replay_cost.measure,

@@ -22,6 +22,7 @@ from tests.bench.topics import KEPT, fill
 from tests.bench.traffic import EXPERIMENT, Traffic
 from tests.services.daemons import Daemon
 from tests.services.kafka_server import Broker
+from tests.services.redis_cluster import RedisCluster
 from tests.services.redis_server import RedisServer
 
 ROOT: Final = Path(__file__).parent.parent.parent
@@ -66,7 +67,7 @@ class Stage:
     """The servers and a folder for logs, as an async context manager that deletes its topics."""
 
     broker: Broker
-    redis: RedisServer
+    redis: RedisServer | RedisCluster
     directory: Path
     _topics: dict[Traffic, str] = field(default_factory=dict)
     _ends: dict[str, list[int]] = field(default_factory=dict)
@@ -170,7 +171,7 @@ class Running:
         self.prefix = namespace(load(config, {}, "bench"))
         self._stage = stage
         self._lanes = job.lanes
-        self.redis: Any = redis.Redis.from_url(stage.redis.url)
+        self.redis = _client(stage.redis.url)
 
     @property
     def pid(self) -> int:
@@ -221,7 +222,7 @@ class Running:
         if self.daemon.process.poll() is not None:
             raise RuntimeError(f"the worker ended:\n{self.daemon.log()[-3000:]}")
         events = self.events()
-        redis_s = processor_s(self._stage.redis.pid)
+        redis_s = sum(map(processor_s, self._stage.redis.pids))
         return Sample(events, processor_s(self.pid), redis_s, time.monotonic())
 
     async def follow(
@@ -255,6 +256,12 @@ async def run_python(*arguments: str) -> bytes:
     if process.returncode != 0:
         raise RuntimeError(f"{' '.join(arguments)}: ended with {process.returncode}")
     return printed
+
+
+def _client(url: str) -> Any:
+    if (plain := url.replace("redis+cluster://", "redis://")) != url:
+        return redis.RedisCluster.from_url(plain)
+    return redis.Redis.from_url(url)
 
 
 def _fitting(batch: int, records: int) -> int:

@@ -47,6 +47,10 @@ class RedisCluster:
     def ports(self) -> Sequence[int]:
         return [master.port for master in self.masters]
 
+    @property
+    def pids(self) -> Sequence[int]:
+        return [master.pid for master in self.masters]
+
     def start(self) -> None:
         """Returns when all nodes agree that all slots are served: at first, and after `kill`. Not
         for use inside an event loop."""

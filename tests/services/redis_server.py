@@ -68,6 +68,11 @@ class RedisServer:
         assert self._process is not None, "the server was never started"
         return self._process.pid
 
+    @property
+    def pids(self) -> Sequence[int]:
+        """As of a cluster, which has several."""
+        return [self.pid]
+
     def start(self) -> None:
         """Start, and return when the server answers (also after loading its append-only file)."""
         if self.running:

@@ -4,7 +4,8 @@ Turns a request into the bytes of its answer. Takes up to seconds: call it in a 
 """
 
 import gzip
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from asyncio import Future, shield
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, Final, Literal
@@ -117,6 +118,9 @@ class Route:
     """Its name in the OpenAPI document, where the path does not say it."""
     listed: str = ""
     """What the list of paths says of this one, where that is not the summary."""
+    is_of_snapshot: bool = True
+    """Whether its answers follow from the published values, the parameters and the second of the
+    clock, unless something is loaded for each."""
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -160,6 +164,31 @@ def answer(
     except (BadRequest, Damaged) as fault:
         return refusal(fault)
     return packed(body, gzipped, if_none_match, context.status)
+
+
+SHARED_ANSWERS: Final = 16
+"""That are kept of a snapshot: each may have megabytes."""
+
+
+class SharedAnswers:
+    """Answers of one snapshot and one second: who asks for the same meanwhile gets the same. Many
+    people look at one dashboard, and making an answer takes milliseconds."""
+
+    def __init__(self) -> None:
+        self._of: tuple[Published, int] | None = None
+        self._made: dict[Hashable, Future[Answer]] = {}
+
+    async def get(
+        self, context: RequestContext, asked: Hashable, make: Callable[[], Future[Answer]]
+    ) -> Answer:
+        """The answer to what was asked, which is made unless it is already, or being made."""
+        of = context.published, context.now_ms // 1000
+        if self._of is None or self._of[0] is not of[0] or self._of[1] != of[1]:
+            self._of, self._made = of, {}
+        made = self._made.get(asked) or make()
+        if len(self._made) < SHARED_ANSWERS:
+            self._made[asked] = made
+        return await shield(made)  # a client that hangs up ends no answer of others
 
 
 def refusal(fault: BadRequest | Damaged | Unavailable) -> Answer:

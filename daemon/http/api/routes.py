@@ -334,6 +334,7 @@ ROUTES: Final = (
         Health,
         _health,
         errors=ERRORS_AT_ANY_TIME,
+        is_of_snapshot=False,
     ),
     Route("/api/v1/", "What there is.", (), Index, _index, errors=ERRORS_AT_ANY_TIME),
     *MARKED,

@@ -8,6 +8,7 @@ import re
 import threading
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from typing import Any
 
 import aiohttp
 import msgspec
@@ -16,6 +17,7 @@ from hypothesis import given, strategies as st
 
 from relevanced.daemon.exporter import Condition, Published, metrics_text
 from relevanced.daemon.http import (
+    ROUTES,
     HttpServer,
     ListenError,
     QueryParameter,
@@ -58,8 +60,8 @@ def published(*conditions: Condition) -> Published:
     return published_of(reading_of([lane_view([Shown(), Shown(country="DE")])]), *conditions)
 
 
-async def served(role: Role) -> AsyncIterator[Client]:
-    server = HttpServer(Telemetry("1.2.3"), role)
+async def served(role: Role, **options: Any) -> AsyncIterator[Client]:
+    server = HttpServer(Telemetry("1.2.3"), role, **options)
     await server.start("127.0.0.1", 0)
     session = aiohttp.ClientSession(auto_decompress=False, skip_auto_headers=("Accept-Encoding",))
     async with session:
@@ -229,6 +231,29 @@ async def test_every_file_of_the_web_page_is_served_by_every_role(
             assert status == 200 and body
             assert "default-src 'none'" in headers["Content-Security-Policy"]
             assert "unsafe" not in headers["Content-Security-Policy"]
+
+
+async def test_an_answer_is_made_once_for_a_snapshot_and_a_second_of_the_clock() -> None:
+    made, now_s = list[object](), 1000.0
+    scores = next(route for route in ROUTES if route.path == "/api/v1/scores")
+
+    def make(context: Any, query: object) -> msgspec.Struct:
+        made.append(query)
+        return scores.make(context, query)
+
+    routes = [replace(scores, make=make)]
+    async for client in served("all", clock=lambda: now_s, routes=routes):
+        client.server.published = published()
+        answers = await asyncio.gather(*(client.json("/api/v1/scores") for _ in range(20)))
+        assert len(made) == 1 and all(answer == answers[0] for answer in answers)
+        await client.json("/api/v1/scores?view=live")
+        assert len(made) == 2, "another question"
+        client.server.published = published_of(reading_of([lane_view([Shown()])]))
+        assert await client.json("/api/v1/scores") != answers[0]
+        assert len(made) == 3, "another snapshot"
+        now_s += 1
+        await client.json("/api/v1/scores")
+        assert len(made) == 4, "another second: answers may follow from the clock"
 
 
 @pytest.mark.parametrize("path", ["/", "/page/main.js", "/api/v1/scores", "/api/v1/openapi.json"])
