@@ -16,7 +16,7 @@ from deploy import query_examples
 from relevanced.daemon.commands.cli import cli
 from relevanced.daemon.config import SETTINGS
 from relevanced.daemon.telemetry import FAMILIES
-from tests.bench import findings, results
+from tests.bench import findings, results, sizing
 from tests.deploy.commands import parsed, served_paths
 from tests.test_layout import project_files
 
@@ -59,6 +59,7 @@ SETTING: Final = re.compile(r"^([a-z_]+)\.([a-z_]+)\b(?!\.)")
 TARGET: Final = re.compile(r"\bmake ([a-z-]+)")
 MEASURED: Final = re.compile(r"^\| (.+?) \| ([\d.]+) × \|", re.M)
 POWER: Final = re.compile(r"no more than the ([\d.]+)th power")
+MODEL_ERROR: Final = re.compile(r"fits the measured curves within (\d+) %")
 LINK: Final = re.compile(r"\]\(([^)#\s]+)?(?:#([^)\s]+))?\)")
 FILE: Final = re.compile(
     r"^(?:(?:tests|deploy|daemon|metrics|prometheus|grafana)/[\w./*-]+|[a-z]+/[\w/]+\.(?:py|lua))$"
@@ -298,5 +299,8 @@ def test_ratios_in_the_guide_are_those_measured() -> None:
     stated = dict(MEASURED.findall(text))
     assert len(stated) > 8
     assert stated == {words: values.get(words) for words in stated}
+    assert sizing.table(measured) in text
+    [error] = MODEL_ERROR.findall(text)
+    assert max(sizing.fit(measured.curves[name]).error for name in sizing.FITTED) <= int(error) / 100
     [power] = POWER.findall(text)
     assert max(curve.slope for curve in measured.curves.values()) <= float(power)
