@@ -13,6 +13,7 @@ the list and the file alone, as the score does.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, repeat
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
@@ -196,7 +197,8 @@ def _lists(shown: Sequence[Sequence[str]], grades: Sequence[Grades]) -> Lists:
     lengths = np.array([len(items) for items in shown], np.int64)
     inside = np.arange(int(lengths.max(initial=0))) < lengths[:, None]
     # One list after the other, as `inside` is filled.
-    found = (of_query.get(item, np.nan) for items, of_query in zip(shown, grades) for item in items)
+    of_lists = (map(q.get, items, repeat(np.nan)) for items, q in zip(shown, grades, strict=True))
+    found = chain.from_iterable(of_lists)
     values: Floats = np.full(inside.shape, np.nan)
     values[inside] = np.fromiter(found, np.float64, int(lengths.sum()))
     judged = values >= 0  # neither NaN nor a grade below 0

@@ -9,9 +9,9 @@ that meets a later watermark counts everywhere else, and not here.
 """
 
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, cast
 
 import msgspec
 import numpy as np
@@ -40,10 +40,10 @@ depth, and those of them that are judged. (scored, sum, squares) of each metric 
 same of each in the best case of the items without a judgement."""
 JUDGED_METRIC_COLUMNS: Final = ("scored", "sum", "squares")
 MOST_REMEMBERED: Final = 50_000
-"""Scored lists of a file that are remembered: of 10 places each they take about 30 MB."""
+"""Scored lists of a file that are remembered: of 10 places each they take about 25 MB."""
 
-_List: TypeAlias = tuple[str, tuple[str, ...]]
-"""(key of the query, items as shown)."""
+_List: TypeAlias = tuple[str, bytes]
+"""(key of the query, the list as it is stored)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,9 +57,9 @@ class ShownLists:
     """(n,) of the impressions, also where a later page changes the list."""
     watermarks_ms: Integers
     """(n,) of the record's topic-partition just before it; before all times where there is none."""
-    items: Callable[[int], Sequence[str]]
-    """The list of an index, asked for only where its query is judged."""
-    before: Mapping[int, Sequence[str]]
+    texts_at: Callable[[Integers], Sequence[bytes]]
+    """The lists at these indices, (k,), as JSON; asked for only where their queries are judged."""
+    before: Mapping[int, bytes]
     """Index → the list until then, where a record changes one."""
 
     def __len__(self) -> int:
@@ -122,7 +122,7 @@ class Grader:
         self._keep_only(timeline)
         for file in np.unique(files[is_judged]).tolist():
             entry = timeline.entries[file]
-            of_file = np.flatnonzero(is_judged & (files == file)).tolist()
+            of_file = np.flatnonzero(is_judged & (files == file))
             self._grade(rows, shown, of_file, entry, judgements[entry].by_query)
         return GradedList(rows, is_judged, is_late)
 
@@ -154,15 +154,15 @@ class Grader:
         self,
         rows: Integers,
         shown: ShownLists,
-        indices: list[int],
+        indices: Integers,
         entry: IndexEntry,
         by_query: Mapping[str, Grades],
     ) -> None:
         """Write the rows of the lists at `indices`, which this file judges."""
         keys = shown.keys.keys_of(shown.queries[indices])
-        now = [(key, tuple(shown.items(index))) for key, index in zip(keys, indices)]
-        changed = [(key, index) for key, index in zip(keys, indices) if index in shown.before]
-        before = [(key, tuple(shown.before[index])) for key, index in changed]
+        now = list(zip(keys, shown.texts_at(indices), strict=True))
+        changed = [(k, n) for k, n in zip(keys, indices.tolist(), strict=True) if n in shown.before]
+        before = [(key, shown.before[index]) for key, index in changed]
         remembered = self._remembered.setdefault(entry, _Remembered(row_width(self._plan)))
         new = remembered.missing([*now, *before])
         if new:
@@ -173,7 +173,7 @@ class Grader:
     def _scored(self, lists: Sequence[_List], by_query: Mapping[str, Grades]) -> Integers:
         """(n, columns) of lists of one file."""
         grades = [by_query[query] for query, _ in lists]
-        judged = score([items for _, items in lists], grades, self._plan)
+        judged = score([items_of(text) for _, text in lists], grades, self._plan)
         counts = np.stack((np.ones_like(judged.places), judged.places, judged.judged_places), 1)
         scores = np.concatenate((judged.scores, judged.best_case), axis=1)
         defined = ~np.isnan(scores)
@@ -226,26 +226,10 @@ _decode_items = msgspec.json.Decoder(list[str | None]).decode
 
 def items_of(text: bytes) -> Sequence[str]:
     """The items of a list as it is stored; NO_ITEM for a blank."""
-    return [NO_ITEM if item is None else item for item in _decode_items(text)]
-
-
-class DecodedLists(Mapping[int, Sequence[str]]):
-    """Lists by index, decoded when they are asked for."""
-
-    def __init__(self, texts: Mapping[int, bytes]) -> None:
-        self._texts = texts
-
-    def __getitem__(self, index: int) -> Sequence[str]:
-        return items_of(self._texts[index])
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self._texts)
-
-    def __len__(self) -> int:
-        return len(self._texts)
-
-    def __contains__(self, index: object) -> bool:
-        return index in self._texts
+    items = _decode_items(text)
+    if None in items:
+        return [NO_ITEM if item is None else item for item in items]
+    return cast(list[str], items)
 
 
 class ShownInBatch:

@@ -16,6 +16,8 @@ those of clicks settle, and dropped with them.
 """
 
 import math
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -26,8 +28,9 @@ from relevanced.metrics import Integers
 from ..panes import pane_start
 from . import row_sets
 from .columns.arrays import grouped, new_column
+from .columns.texts import Texts
 from .gain_states import score_delays
-from .judged import DecodedLists, ShownInBatch, ShownLists, final_before_ms, items_of
+from .judged import ShownInBatch, ShownLists, final_before_ms
 from .lane import Lane
 from .row_sets import LARGEST_SUM, Rows, RowSet
 
@@ -225,6 +228,17 @@ PAGE: Final = "page"
 """Labels of `judged_late`: a new impression, and what changed the list of one."""
 
 
+def _texts_at(
+    texts: Texts, index: Integers, now: Mapping[int, bytes], which: Integers
+) -> Sequence[bytes]:
+    """The lists at `which` of the places `index`, but what is `now` there where a record changed
+    one."""
+    found = texts.at(index[which])
+    if now:
+        return [now.get(n, text) for n, text in zip(which.tolist(), found, strict=True)]
+    return found
+
+
 def grade_shown(lane: Lane) -> None:
     """Grade the lists that the batch has shown so far, and add them to the judged rows. Raises
     OverflowError where a counter could reach 2^62."""
@@ -237,14 +251,13 @@ def grade_shown(lane: Lane) -> None:
     assert lane.open.searches is not None and lane.query_keys is not None
     index, watermarks_ms = lane.open.index_of(shown.slots), shown.watermarks_ms
     times_ms = lane.open.times_ms.at(index)
-    texts, now = lane.open.items, DecodedLists(shown.now)
     lists = ShownLists(
         queries=lane.open.searches.at(index).numbers,
         keys=lane.query_keys,
         times_ms=times_ms,
         watermarks_ms=watermarks_ms,
-        items=lambda n: now[n] if n in now else items_of(texts[int(index[n])]),
-        before=DecodedLists(shown.before),
+        texts_at=partial(_texts_at, lane.open.items, index, shown.now),
+        before=shown.before,
     )
     graded = judged.grader.grade(lists, judged.files.in_use, judged.files.contents, judged.since_ms)
     late = np.flatnonzero(graded.is_late).tolist()

@@ -76,7 +76,9 @@ def served(
                 keys=keys,
                 times_ms=times[batch],
                 watermarks_ms=times[batch] - 1000,
-                items=lambda index, of=batch: shown[of[index]][1],  # type: ignore[misc]
+                texts_at=lambda indices, of=batch: [  # type: ignore[misc]
+                    json.dumps(shown[of[n]][1]).encode() for n in indices
+                ],
                 before={},
             ),
             Timeline((FILE,)),

@@ -1,5 +1,6 @@
 """Judged rows: the same as those of an oracle, for any log, cut and order of pages."""
 
+import json
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -74,8 +75,12 @@ def together(shown: Sequence[ShownList]) -> ShownLists:
         keys=keys,
         times_ms=np.array([each.time_ms for each in shown], np.int64),
         watermarks_ms=np.array([each.watermark_ms for each in shown], np.int64),
-        items=lambda index: shown[index].items,
-        before={n: each.before for n, each in enumerate(shown) if each.before is not None},
+        texts_at=lambda indices: [json.dumps(shown[n].items).encode() for n in indices],
+        before={
+            n: json.dumps(each.before).encode()
+            for n, each in enumerate(shown)
+            if each.before is not None
+        },
     )
 
 
