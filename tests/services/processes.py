@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Final
 PORTS: Final = range(20_000, 32_000)
 """Below the range of outgoing connections, so that a stopped server finds its port free again."""
 
+_given: Final = deque[int](maxlen=1_000)
 _launcher = ThreadPoolExecutor(max_workers=1, thread_name_prefix="launcher")
 """The parent-death signal follows the *thread* that started a process: this one stays."""
 
@@ -23,14 +25,17 @@ class StartError(Exception):
 
 
 def free_port() -> int:
-    """A TCP port of 127.0.0.1 that nobody listens on."""
+    """A TCP port of 127.0.0.1 that nobody listens on, and that was not given to anyone lately."""
     for port in random.SystemRandom().sample(PORTS, 100):
+        if port in _given:
+            continue  # a cluster asks for many before the first of its servers listens
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 probe.bind(("127.0.0.1", port))
             except OSError:
                 continue
+            _given.append(port)
             return port
     raise StartError(f"no free port among 100 tried of {PORTS}")
 
