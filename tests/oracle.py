@@ -17,6 +17,8 @@ from datetime import datetime, timedelta, timezone
 from hashlib import blake2b
 from types import MappingProxyType
 
+from aiokafka.partitioner import DefaultPartitioner
+
 from tests import oracle_arms, oracle_queries, oracle_ubi
 from tests.oracle_metrics import score
 
@@ -425,19 +427,50 @@ def iso_time_ms(value: str) -> int:
     return whole_s * 1000 + int(((fraction or "") + "000")[:3])
 
 
+@dataclass(frozen=True)
+class Share:
+    """What one lane has of the events that a stage divides among so many."""
+
+    lane: int
+    lanes: int
+
+    def has(self, event: "Impression | Feedback") -> bool:
+        key = (event.visitor or event.id).encode("utf-8", "surrogatepass")
+        return place_of_key(key, self.lanes) == self.lane
+
+    def has_refused(self, log: str) -> bool:
+        """Whether it counts what is refused of a log."""
+        return int(log.rpartition("/")[2]) % self.lanes == self.lane
+
+
+def place_of_key(key: bytes, partitions: int) -> int:
+    """The partition to which producers send a key."""
+    return int(DefaultPartitioner()(key, [*range(partitions)], []))
+
+
 def read_partition(
-    records: Iterable[Record], config: OracleConfig, result: LaneResult, log: str
+    records: Iterable[Record],
+    config: OracleConfig,
+    result: LaneResult,
+    log: str,
+    share: Share | None = None,
 ) -> list[EventAtWatermark]:
-    """The valid events of one topic-partition, each with the watermark just before it."""
+    """The valid events of one topic-partition that a lane has, each with the watermark just before
+    it, which all events move."""
     events: list[EventAtWatermark] = []
     clock = Clock()
+    rejected = result.rejected if share is None or share.has_refused(log) else Counter[str]()
     for record in records:
-        for event in valid_events(record, config, result.rejected):
+        for event in valid_events(record, config, rejected):
             # In a lane of all partitions, named by both, an event meets at least its own time.
             met = max(clock.watermark, event.time_ms) if "/" in log else clock.watermark
-            events.append(EventAtWatermark(event, clock.watermark, met))
-            result.ahead[log] += clock.read(event.identity, event.time_ms)
+            read = EventAtWatermark(event, clock.watermark, met)
+            is_ahead = clock.read(event.identity, event.time_ms)
             result.watermarks[log] = int(clock.watermark)
+            if share is not None and not share.has(event):
+                continue
+            events.append(read)
+            result.ahead[log] += is_ahead
             result.events["impressions" if isinstance(event, Impression) else "feedback"] += 1
     return events
 
@@ -1013,11 +1046,13 @@ def run_lane(
     logs: Mapping[str, Sequence[Record]],
     config: OracleConfig,
     lifts: Mapping[str, float] = MappingProxyType({}),
+    share: Share | None = None,
 ) -> LaneResult:
     """The final state of a lane of these logs. `lifts`: how far it does at least not wait for some
-    of them; no event of them that comes later than that may be so early."""
+    of them; no event of them that comes later than that may be so early. `share`: what of them it
+    has, if not all."""
     result = LaneResult(watermarks={log: None for log in logs})
-    by_topic = {log: read_partition(of, config, result, log) for log, of in logs.items()}
+    by_topic = {log: read_partition(of, config, result, log, share) for log, of in logs.items()}
     lane_watermark = min(
         max(NEVER if mark is None else mark, lifts.get(log, NEVER))
         for log, mark in result.watermarks.items()

@@ -11,7 +11,6 @@ from typing import Any, Final
 
 import msgspec
 from aiokafka import AIOKafkaConsumer, TopicPartition
-from aiokafka.partitioner import DefaultPartitioner
 
 from relevanced.daemon.errors import Unavailable
 from relevanced.daemon.judgements import (
@@ -34,7 +33,7 @@ from relevanced.daemon.tools.traffic import (
 )
 from tests.chaos.registered import Registered
 from tests.kafka_compression import Lz4Producer
-from tests.oracle import Record
+from tests.oracle import Record, place_of_key
 
 PARTITIONS: Final = 4
 MORE_PARTITIONS: Final = 6
@@ -156,11 +155,6 @@ class Places:
         while TopicPartition(topic, place_of_key(key, self.partitions[topic])) == self.empty:
             key += b"+"
         return topic, key
-
-
-def place_of_key(key: bytes, partitions: int) -> int:
-    """The partition to which producers send a key."""
-    return int(DefaultPartitioner()(key, [*range(partitions)], []))
 
 
 class Producer:

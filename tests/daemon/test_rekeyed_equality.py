@@ -23,8 +23,9 @@ from tests.daemon.test_equality import (
     as_one_lane,
     latest_lifts,
 )
-from tests.oracle import LaneResult, OracleConfig, Record
+from tests.oracle import LaneResult, OracleConfig, Record, Share
 from tests.replica import (
+    assert_equal,
     counts_of,
     decoder_of,
     every_key,
@@ -144,8 +145,8 @@ class Source:
 
 def rekeyed(
     rng: random.Random, logs: Mapping[str, Sequence[Record]], config: OracleConfig
-) -> tuple[Topic, Counter[str]]:
-    """What a stage makes of the logs of all sources, in the end without a fault, and what of them
+) -> tuple[Topic, dict[str, Counter[str]]]:
+    """What a stage makes of the logs of all sources, in the end without a fault, and what of each
     it has not told yet."""
     topic = Topic(rng)
     sources = [Source(name, records, topic, config) for name, records in logs.items()]
@@ -155,7 +156,7 @@ def rekeyed(
         topic.deliver_late()
     for source in sources * 2:  # the second time, all know how far the others are
         source.lift()
-    return topic, sum((source.run.run.rejected for source in sources), Counter[str]())
+    return topic, {source.name: source.run.run.rejected for source in sources}
 
 
 class RekeyedLane(Machine):
@@ -232,9 +233,17 @@ def assert_a_stage_changes_nothing(rng: random.Random, config: OracleConfig) -> 
     machines = lanes_of(rng, topic, config)
     lanes = [machine.claimed.lane for machine in machines]
     expected = oracle.run_lane(logs, config, lanes[0].lifts)
-    expected.rejected -= untold
+    expected.rejected -= sum(untold.values(), Counter[str]())
     assert_add_up(lanes, expected)
-    assert added(hours_of(one.claim(every_key).lane) for one in machines) == expected.hours
+    whole = [hours_of(machine.claim(every_key).lane) for machine in machines]
+    assert added(whole) == expected.hours
+    for lane, hours in zip(lanes, whole, strict=True):
+        share = Share(lane.number, LANES)
+        own = oracle.run_lane(logs, config, lane.lifts, share)
+        told = (of for log, of in untold.items() if share.has_refused(log))
+        own.rejected -= sum(told, Counter[str]())
+        assert_equal(lane, own)
+        assert hours == own.hours
     return sum((machine.outcomes for machine in machines), Counter[str]())
 
 
