@@ -48,6 +48,7 @@ RULES: Final = "tests/daemon/attribution/test_rules.py tests/daemon/test_equalit
 TOUCH: Final = "tests/daemon/attribution/test_last_touch.py tests/daemon/test_equality.py"
 VECTORS: Final = "tests/daemon/attribution/test_vectorized.py tests/daemon/test_equality.py"
 WATERMARKS: Final = "tests/daemon/lane/test_watermarks.py tests/daemon/test_equality.py"
+CHAIN: Final = "tests/daemon/test_rekeyed_equality.py tests/daemon/lane/test_chain.py"
 SETTLING: Final = "tests/daemon/lane/test_settling.py tests/daemon/test_equality.py"
 PANES: Final = "tests/daemon/test_panes.py tests/daemon/test_equality.py"
 STORE: Final = "tests/services/test_redis_store.py tests/services/test_damage.py"
@@ -335,6 +336,18 @@ OF_PANES: Final = (
 )
 
 OF_THE_PROTOCOL: Final = (
+    Mutant(
+        "stage: a lane takes what it has taken",
+        "if of.place <= last:",
+        "if of.place < last:",
+        CHAIN,
+    ),
+    Mutant(
+        "stage: a lane takes what comes before the message that it names",
+        "return EARLY if of.prev > last else TAKEN",
+        "return TAKEN",
+        CHAIN,
+    ),
     Mutant(
         "commit.lua: another owner may commit",
         "if stored[1] ~= token then return 'lost' end",
