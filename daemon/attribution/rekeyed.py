@@ -1,7 +1,7 @@
 """Messages of the stage that divides events among lanes, as runs of one source each. Pure.
 
-Messages of many sources stand in one log. Their order within a source is kept, and what each met is
-said with it, so runs of one source are as long as a batch allows.
+Messages of many sources stand in one log. What each met is said with it, so runs of impressions or
+of feedback of one source, in its order, are as long as a batch allows.
 """
 
 from collections.abc import Generator, Iterator, Sequence
@@ -21,19 +21,15 @@ SHOWN: Final = b'{"type":"impression"'
 
 @dataclass
 class SourceEvents:
-    """Consecutive events of one source."""
+    """Impressions or feedback of one source, in its order."""
 
     log: str
+    watermark_ms: int | None
+    """That of the source before them."""
     records: list[LogRecord] = field(default_factory=list)
     met_ms: list[int | None] = field(default_factory=list)
     """The watermark of the source just before each."""
     applied: int = 0
-
-    @property
-    def share_shown(self) -> float:
-        """The share of impressions among them."""
-        shown = sum(record.value.startswith(SHOWN) for record in self.records if record.value)
-        return shown / len(self.records)
 
     def reach(
         self, lane: Lane, part: runs.Part | None
@@ -43,24 +39,28 @@ class SourceEvents:
         count = len(part) if isinstance(part, runs.Run) else int(isinstance(part, runs.Single))
         met = self.met_ms[self.applied : self.applied + count]
         self.applied += count
+        if met and met[0] is None:
+            lane.watermarks[self.log] = None
         if isinstance(part, runs.Run) and met[0] is None:
             lane.origins.note(lane.open.next_slot, self.log)
             yield from rules.steps(lane, self.log, [part.event(0)])
             part, met = part.part(1, len(part)), met[1:]
         if not met or met[0] is None:
             return (None if isinstance(part, runs.Run) else part), None
-        first = max(lane.watermarks[self.log] or met[0], met[0])
+        first = max(self.watermark_ms or met[0], met[0])
         lane.watermarks[self.log] = first
-        marks = [first, *(each or 0 for each in (*met[1:], met[-1]))]
-        return part, np.maximum.accumulate(marks)
+        marks = np.maximum.accumulate([first, *(each or 0 for each in (*met[1:], met[-1]))])
+        self.watermark_ms = int(marks[-1])
+        return part, marks
 
 
 @dataclass
 class Messages:
-    """Messages of a lane, in order: those that count are gathered, source by source."""
+    """Messages of a lane, in order: those that count are gathered by source."""
 
     lane: Lane
-    gathered: dict[str, SourceEvents] = field(default_factory=dict)
+    gathered: dict[tuple[bool, str], SourceEvents] = field(default_factory=dict)
+    """By whether they are feedback, and source."""
     marks: dict[str, int | None] = field(default_factory=dict)
     """The watermarks of the sources at this place of the log, before their events are applied."""
 
@@ -82,13 +82,18 @@ class Messages:
             if of.met_ms is not None:
                 self.marks[log] = max(self.marks[log] or of.met_ms, of.met_ms)
             if isinstance(sent, Of):
-                events = self.gathered.setdefault(log, SourceEvents(log))
+                key = not (record.value or b"").startswith(SHOWN), log
+                events = self.gathered.get(key)
+                if events is None:
+                    events = SourceEvents(log, self.lane.watermarks[log])
+                    self.gathered[key] = events
                 events.records.append(record)
                 events.met_ms.append(of.met_ms)
             else:
                 yield from self._mark(log, sent)
-        # Feedback before its impression waits, and both are then applied one by one.
-        yield from sorted(self.gathered.values(), key=lambda events: -events.share_shown)
+        # Feedback before its impression waits, and both are then applied one by one. What each
+        # meets is said with it, so all impressions may be applied first.
+        yield from (self.gathered[key] for key in sorted(self.gathered))
         self.gathered.clear()
         self.lane.watermarks = self.marks
 
@@ -112,8 +117,9 @@ class Messages:
         lateness_ms = lane.plan.timing.lateness_ms
         lifts = new_lifts(self.marks, lane.lifts, [log], lateness_ms, mark.clock_ms)
         if lifts:
-            if log in self.gathered:
-                yield self.gathered.pop(log)
+            for key in ((False, log), (True, log)):
+                if key in self.gathered:
+                    yield self.gathered.pop(key)
             lane.lifts |= lifts
 
     def _know(self, logs: Sequence[str]) -> None:
