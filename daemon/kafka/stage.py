@@ -276,6 +276,8 @@ class RekeyStage:
             begun[place] = self._runs[place].point
         # Before anything is sent: where a source began must not be asked for again.
         await self._commit(begun, generation)
+        if generation != self._generation:
+            return  # while the broker was away: what is assigned now is still to begin
         for place, (offset, _) in begun.items():
             consumer.seek(place, offset)
         consumer.resume(*begun)
