@@ -1,6 +1,8 @@
 """Topics of every format at once, through Kafka, `[[sources]]` and a killed worker: Redis has what
 the oracle makes of the same events in the native format."""
 
+import asyncio
+import signal
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from itertools import islice
@@ -8,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 
 from relevanced.daemon.kafka import KafkaSettings
@@ -17,6 +20,7 @@ from tests.kafka_compression import Lz4Producer
 from tests.services.fixtures import MakeTopic
 from tests.services.kafka_server import Broker
 from tests.services.redis_server import RedisServer
+from tests.services.test_one_lane import assert_replay_is_the_oracles
 from tests.services.whole_path import CONFIG, FAULTS, PARTITIONS, START_MS, Stage
 from tests.topic_formats import FORMATS
 
@@ -27,6 +31,8 @@ NAME = "formats"
 
 class FormatStage(Stage):
     """A stage with a topic for each format, or two where feedback has one of its own."""
+
+    lanes = ""
 
     def __init__(self, kafka: Broker, redis_url: str, topics: dict[str, str], at: Path) -> None:
         super().__init__(kafka, redis_url, "", at)
@@ -44,7 +50,7 @@ class FormatStage(Stage):
         sources = {name: one.source for name, one in FORMATS.items()}
         sources |= {f"{name}-feedback": f.feedback for name, f in FORMATS.items() if f.feedback}
         tables = (f'[[sources]]\ntopic = "{self.by_name[n]}"\n{t}' for n, t in sources.items())
-        return given + "".join(tables)
+        return given.replace("[redis]", f"{self.lanes}[redis]") + "".join(tables)
 
     async def produce(self, count: int) -> None:
         producer = Lz4Producer(KafkaSettings(self.kafka.bootstrap, (), "none"))
@@ -95,3 +101,23 @@ async def test_topics_of_every_format_count_exactly_once_through_a_kill(
     joined = sum(one.feedback_outcomes["joined"] for one in expected.values())
     assert joined > len(FORMATS) * EVENTS // 4
     await stage.assert_equals_oracle(NAME, expected)
+
+
+async def test_one_lane_of_every_format_equals_replay_after_a_kill_anywhere(
+    stage: FormatStage, rng: np.random.Generator
+) -> None:
+    stage.lanes = 'lanes = "one"\nidle_after = "off"\n'
+    count = len(FORMATS) * EVENTS
+    first = stage.daemon(NAME)
+    producing = asyncio.create_task(stage.produce(EVENTS))
+    await stage.wait_for(NAME, int(rng.integers(count)))
+    first.terminate(signal.SIGKILL)
+    await producing
+    second = stage.daemon(NAME)
+    await stage.wait_for(NAME, count)
+    assert await asyncio.to_thread(second.terminate) == 0, second.log()
+    expected = await stage.assert_one_equals_oracle(NAME, await stage.native_records())
+    assert expected.feedback_outcomes["joined"] > count // 4
+    path = stage.directory / "one.toml"
+    path.write_text(stage.toml(NAME))
+    await assert_replay_is_the_oracles(path, expected)

@@ -17,14 +17,12 @@ import pytest
 from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
 
-from relevanced.daemon.storage import InForce, Layouts, close, rebuild
+from relevanced.daemon.storage import close
 from relevanced.daemon.tools.traffic import Faults, Traffic, generate_events
 from tests import oracle
-from tests.replica import assert_equal, every_key, hours_of, plan_of
 from tests.services.daemons import Daemon, until
 from tests.services.fixtures import MakeTopic
 from tests.services.kafka_server import Broker
-from tests.services.redis_lanes import stray_keys
 from tests.services.redis_server import RedisServer
 from tests.services.test_verify import command
 from tests.services.whole_path import START_MS, Stage
@@ -82,19 +80,7 @@ class TwoTopics(Stage):
 
     async def assert_is_the_oracles(self) -> oracle.LaneResult:
         """Every number of the lane."""
-        store = self.store(NAME)
-        head = await store.claim(0, "reader", {})
-        names, blobs = await store.load(0, head, every_key)
-        layouts = Layouts(InForce(plan_of(self.config)))
-        held = rebuild(0, layouts, list(head.offsets), head, names, blobs)
-        logs = oracle.as_one(await self.records(), self.partitions)
-        expected = oracle.run_lane(logs, self.config, head.lifts)
-        assert not held.lane.counts["behind_lift"]
-        assert_equal(held.lane, expected)
-        assert hours_of(held.lane) == expected.hours
-        assert await stray_keys(store._client, store._namespace, held) == []
-        await close(store._client)
-        return expected
+        return await self.assert_one_equals_oracle(NAME, await self.records())
 
 
 def hash_of(text: str) -> int:

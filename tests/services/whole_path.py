@@ -3,7 +3,7 @@ holds in the end is what the oracle makes of the topic."""
 
 import asyncio
 import random
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import islice
 from pathlib import Path
 
@@ -161,6 +161,22 @@ class Stage:
             assert hours_of(held.lane) == expected[lane].hours
             assert await stray_keys(store._client, store._namespace, held) == []
         await close(store._client)
+
+    async def assert_one_equals_oracle(
+        self, name: str, records: Iterable[Record]
+    ) -> oracle.LaneResult:
+        """The same of one lane of all partitions."""
+        store, layouts = self.store(name), Layouts(InForce(plan_of(self.config)))
+        head = await store.claim(0, "reader", {})
+        names, blobs = await store.load(0, head, every_key)
+        held = rebuild(0, layouts, list(head.offsets), head, names, blobs)
+        expected = oracle.run_lane(oracle.as_one(records, self.partitions), self.config, head.lifts)
+        assert not held.lane.counts["behind_lift"]
+        assert_equal(held.lane, expected)
+        assert hours_of(held.lane) == expected.hours
+        assert await stray_keys(store._client, store._namespace, held) == []
+        await close(store._client)
+        return expected
 
     def close(self) -> None:
         for daemon in self.daemons:
