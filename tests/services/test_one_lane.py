@@ -7,6 +7,7 @@ import json
 import random
 import signal
 import time
+import zlib
 from collections.abc import AsyncIterator, Mapping
 from itertools import islice
 from pathlib import Path
@@ -37,7 +38,8 @@ ONE = 'lanes = "one"\nidle_after = "5s"\n'
 
 
 class TwoTopics(Stage):
-    """Impressions by their id, feedback anywhere."""
+    """Impressions by their id, as librdkafka places it; feedback by the id as Java does, or by
+    other keys."""
 
     lanes = ONE
     placed_in = EMPTY
@@ -67,9 +69,11 @@ class TwoTopics(Stage):
         await producer.start()
         for arrival_ms, event in islice(self.events, count):
             is_feedback = event["type"] == "feedback"
-            place = hash_of(str(event["impression_id"])) % COUNTS[0]
+            key = str(event["impression_id"]).encode()
+            place = zlib.crc32(key) % COUNTS[0]
             if is_feedback:
-                place = self.rng.randrange(self.placed_in)
+                key = self.rng.choice((key, self.rng.randbytes(8)))
+                place = oracle.place_of_key(key, self.placed_in)
             await producer.send(
                 self.topics[is_feedback],
                 msgspec.json.encode(event),
@@ -81,10 +85,6 @@ class TwoTopics(Stage):
     async def assert_is_the_oracles(self) -> oracle.LaneResult:
         """Every number of the lane."""
         return await self.assert_one_equals_oracle(NAME, await self.records())
-
-
-def hash_of(text: str) -> int:
-    return sum(text.encode()) * 31 + len(text)
 
 
 @pytest.fixture

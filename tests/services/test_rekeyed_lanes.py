@@ -23,6 +23,7 @@ from tests.services.redis_server import RedisServer
 from tests.services.test_one_lane import (
     COUNTS,
     EMPTY,
+    NAME as ONE_NAME,
     TwoTopics,
     assert_replay_is_the_oracles,
 )
@@ -35,7 +36,7 @@ REKEY = f'lanes = "rekey"\nidle_after = "5s"\n[rekey]\npartitions = {LANES}\n'
 
 
 class Rekeyed(TwoTopics):
-    """Impressions by their id, feedback anywhere, and a topic of the stage."""
+    """The same with a topic of the stage."""
 
     lanes = REKEY
 
@@ -44,12 +45,7 @@ class Rekeyed(TwoTopics):
         return lane_topics(load(self.toml(NAME), {}, "test"))[0]
 
     async def heads(self) -> list[Head]:
-        store = self.store(NAME)
-        try:
-            deltas = [await store.read(lane, "", None, 1) for lane in range(LANES)]
-        finally:
-            await close(store._client)
-        return [delta.head for delta in deltas if delta is not None]
+        return [head for lane in range(LANES) if (head := await self.head(NAME, lane))]
 
     async def wait_for_events(self, count: int) -> None:
         """Until the lanes together have counted so many."""
@@ -134,6 +130,33 @@ async def test_lanes_of_a_stage_outlive_workers_and_add_up(stage: Rekeyed) -> No
     assert (code, [lane["result"] for lane in json.loads(out)]) == (0, ["equal"] * LANES), out
     assert (await stage.assert_adds_up()).totals
     await assert_replay_is_the_oracles(path, expected)
+
+
+async def same_lifts(one: TwoTopics, stage: Rekeyed) -> bool:
+    head = await one.head(ONE_NAME)
+    return head is not None and [head.lifts] * LANES == [of.lifts for of in await stage.heads()]
+
+
+async def test_one_lane_and_lanes_of_a_stage_agree_and_settle(stage: Rekeyed) -> None:
+    """Over topics of 4 and 6 partitions, of different partitioners, with one that stays empty."""
+    (stage.directory / ONE_NAME).mkdir()
+    one = TwoTopics(stage.kafka, stage.redis_url, stage.topics, stage.directory / ONE_NAME)
+    running = [stage.daemon(NAME), one.daemon(ONE_NAME)]
+    try:
+        await stage.produce(EVENTS // 2)
+        await stage.wait_for_events(EVENTS // 2)
+        await one.wait_for(ONE_NAME, EVENTS // 2)
+        logs = oracle.as_one(await stage.records(), stage.partitions)
+        await stage.wait_for_lifts(oracle.run_lane(logs, stage.config).watermarks)
+        async with asyncio.timeout(60):
+            while not await same_lifts(one, stage):
+                await asyncio.sleep(0.2)
+        for daemon in running:
+            assert await asyncio.to_thread(daemon.terminate) == 0, daemon.log()
+        divided, whole = await stage.assert_adds_up(), await one.assert_is_the_oracles()
+        assert divided == whole and whole.totals
+    finally:
+        one.close()
 
 
 @pytest.mark.parametrize("runs", [False, True], ids=["at a start", "while it is read"])

@@ -14,6 +14,7 @@ from relevanced.daemon.config import load
 from relevanced.daemon.errors import Damaged, Unavailable
 from relevanced.daemon.kafka import KafkaSettings
 from relevanced.daemon.storage import (
+    Head,
     InForce,
     LaneStore,
     Layouts,
@@ -131,12 +132,17 @@ class Stage:
 
     async def taken(self, name: str) -> dict[int, int]:
         """The records that every claimed lane has taken: the sum of its durable offsets."""
+        heads = [await self.head(name, lane) for lane in range(PARTITIONS)]
+        return {n: sum(head.offsets.values()) for n, head in enumerate(heads) if head is not None}
+
+    async def head(self, name: str, lane: int = 0) -> Head | None:
+        """That of a lane that has committed."""
         store = self.store(name)
         try:
-            deltas = [await store.read(lane, "", None, 1) for lane in range(PARTITIONS)]
+            delta = await store.read(lane, "", None, 1)
         finally:
             await close(store._client)
-        return {n: sum(d.head.offsets.values()) for n, d in enumerate(deltas) if d is not None}
+        return None if delta is None else delta.head
 
     async def wait_for(self, name: str, records: int) -> None:
         """Until the lanes together have taken so many records."""
