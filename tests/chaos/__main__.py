@@ -14,10 +14,12 @@ import shutil
 import sys
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 
 import structlog
 
+from relevanced.daemon.lane import chain
 from tests.chaos.play import play
 from tests.chaos.round import RoundFailed, RoundResult
 from tests.chaos.schedule import Plan, plan
@@ -46,6 +48,7 @@ async def run(directory: Path, seed: int, rounds: int) -> bool:
     """Play the rounds; returns False at the first one that fails."""
     print(f"chaos: SEED={seed} ROUNDS={rounds}", flush=True)
     faults = lost = doubled = silent = 0
+    sent = Counter[str]()
     async with Stage(directory) as stage:
         for index in range(rounds):
             began_s = time.monotonic()
@@ -59,6 +62,7 @@ async def run(directory: Path, seed: int, rounds: int) -> bool:
                 raise
             faults, lost = faults + result.faults, lost + result.lost
             doubled, silent = doubled + result.doubled, silent + result.silent
+            sent += result.sent
             if not result.passed:
                 first = [] if result.first is None else [str(result.first)]
                 counted = f"{result.lost} events lost, {result.doubled} doubled, "
@@ -67,7 +71,8 @@ async def run(directory: Path, seed: int, rounds: int) -> bool:
             report_round(planned, result, time.monotonic() - began_s)
             shutil.rmtree(directory / f"round-{planned.seed}")
     print(
-        f"chaos: {rounds} rounds, {faults} faults, {lost} lost, {doubled} doubled, {silent} silent"
+        f"chaos: {rounds} rounds, {faults} faults, {lost} lost, {doubled} doubled, {silent} silent;"
+        f" stages sent {sent[chain.REPEAT]} repeats and {sent[chain.EARLY]} early"
     )
     return True
 
@@ -77,6 +82,8 @@ def report_round(planned: Plan, result: RoundResult, took_s: float) -> None:
     struck = f"{result.faults} of {len(planned.faults)} struck"
     kinds = ", ".join(fault.kind for fault in planned.faults)
     read = f"{result.records} records, lanes {planned.lanes}"
+    if result.sent:
+        read += f" ({result.sent[chain.REPEAT]} repeats, {result.sent[chain.EARLY]} early)"
     line = f"round {planned.seed}: {read}, {took_s:.0f} s, {struck}: {kinds}"
     missed = f" (missed: {', '.join(result.missed)})" if result.missed else ""
     print(line + missed, flush=True)

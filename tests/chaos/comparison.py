@@ -60,6 +60,24 @@ def expected_of(
     return oracle.run(counted, topics, config, lifts)
 
 
+def expected_shares(
+    records: Sequence[Record],
+    start: Mapping[str, int],
+    config: OracleConfig,
+    lifts: Mapping[int, Mapping[str, int]],
+    lanes: int,
+) -> dict[int, LaneResult]:
+    """The same of lanes among which a stage divides the records of one lane."""
+    logs: dict[str, list[Record]] = {log: [] for log in start}
+    for record in records:
+        if record.offset >= start[record.topic]:
+            logs[record.topic].append(record)
+    return {
+        lane: oracle.run_lane(logs, config, lifts.get(lane, {}), oracle.Share(lane, lanes))
+        for lane in range(lanes)
+    }
+
+
 def differences(lane: Lane, expected: LaneResult, start: Mapping[str, int]) -> Iterator[Difference]:
     """Every value that differs, the most basic ones first. `start`: starting offsets of the lane.
 

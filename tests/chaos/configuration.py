@@ -5,8 +5,9 @@ from typing import Any, Final
 
 import msgspec
 
+from relevanced.daemon.config import REKEY
 from tests.chaos.registered import SOURCE
-from tests.chaos.traffic import CLASS_FILES
+from tests.chaos.traffic import CLASS_FILES, STAGE_PARTITIONS
 from tests.oracle import DEFAULT_METRICS, OracleConfig
 from tests.oracle_queries import Dated
 
@@ -40,11 +41,14 @@ LAYOUTS: Final = (
 """(metrics, windows) that are counted beside those of the oracle."""
 TOML: Final = """
 windows = {windows}
+[rekey]
+topic = "{name}-stage"
+partitions = {stage_partitions}
 [kafka]
 bootstrap_servers = ["{bootstrap}"]
 {topics}
 lanes = "{lanes}"
-idle_after = "8s"
+idle_after = "{idle_after}"
 group_id = "{name}"
 start = "{start}"
 session_timeout = "{session}s"
@@ -104,6 +108,8 @@ def configuration(
         compared=_array(METRICS),
         groupings=_array(CONFIG.groupings),
         topics="" if registry else f"topics = {_array(topics)}",
+        stage_partitions=STAGE_PARTITIONS,
+        idle_after="5s" if settings["lanes"] == REKEY else "8s",
         **settings,
     )
     if registry:

@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 import pytest
 
 from relevanced.daemon.errors import Unavailable
-from tests.chaos import points
+from tests.chaos import losses, points
 from tests.chaos.configuration import LAYOUTS
 from tests.chaos.proxy import NetworkFaults
 from tests.chaos.redis_pair import ENOUGH_MEMORY, LITTLE_MEMORY
@@ -89,7 +89,7 @@ async def join(round: Round, fault: Fault) -> bool:
 
 async def run_stray(round: Round, fault: Fault) -> bool:
     """Run a worker of the same group with an empty Redis of its own: it must take no lane."""
-    await round.wait_for_keys()
+    await losses.wait_for_keys(round)
     server = RedisServer(one_binary(), round.directory / f"redis-stray-{fault.fraction}")
     await asyncio.to_thread(server.start)
     slot = points.target(round, fault)
@@ -224,17 +224,17 @@ async def restore_copy(round: Round, fault: Fault) -> bool:
 
 async def lose_lane(round: Round, fault: Fault) -> bool:
     async with round.redis.lock:
-        await round.lose_lane(int(fault.fraction * round.places.lanes))
+        await losses.lose_lane(round, int(fault.fraction * round.places.lanes))
     return True
 
 
 async def lose_keys(round: Round, fault: Fault, *, at_rest: bool) -> bool:
     """Remove random keys of random lanes. `at_rest`: no worker has them in memory."""
     async with round.redis.lock:
-        await round.wait_for_keys()
+        await losses.wait_for_keys(round)
         for slot in round.slots if at_rest else ():
             slot.kill()
-        lost = await round.lose_keys(fault.fraction)
+        lost = await losses.lose_keys(round, fault.fraction)
     if at_rest:
         slots = (points.restart_after(round, slot, fault.lasts_s) for slot in round.slots)
         await asyncio.gather(*slots)
@@ -256,7 +256,7 @@ async def promote(round: Round, fault: Fault, *, kill: bool) -> bool:
 async def move_slots(round: Round, fault: Fault) -> bool:
     """Move the slots of all lanes, one after the other."""
     async with round.redis.lock:
-        await round.wait_for_keys()
+        await losses.wait_for_keys(round)
         for lane in range(round.places.lanes):
             await round.redis.move(round.slot_of_lane(lane))
     return True
@@ -264,7 +264,7 @@ async def move_slots(round: Round, fault: Fault) -> bool:
 
 async def fail_over(round: Round, fault: Fault) -> bool:
     async with round.redis.lock:
-        await round.wait_for_keys()
+        await losses.wait_for_keys(round)
         lane = int(fault.fraction * round.places.lanes)
         await round.redis.fail_over(round.slot_of_lane(lane))
     return True
@@ -372,6 +372,9 @@ ACTS: Final[Mapping[str, Act]] = {
         disturb_network, server="redis", faults=NetworkFaults(drops_requests=True)
     ),
     "commit delivered twice, once late": points.double_commit,
+    "what a stage sends is refused": points.refuse_sent,
+    "what a stage sent arrives again, late": partial(points.send_late, kill=False),
+    "worker killed before what its stage sends arrives, late": partial(points.send_late, kill=True),
     "slots of lanes moved": move_slots,
     "master of a lane killed, its replica takes over": fail_over,
 }

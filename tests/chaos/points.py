@@ -3,9 +3,15 @@ there, or its commit is withheld and delivered later."""
 
 import asyncio
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
+from io import BytesIO
 from typing import Any, Final, TypeAlias
+
+from aiokafka.errors import TopicAuthorizationFailedError
+from aiokafka.protocol.api import RequestHeader_v1
+from aiokafka.protocol.produce import ProduceRequest
 
 from relevanced.daemon.storage import CLAIM, COMMIT, Script
 from tests.chaos.configuration import LAYOUTS
@@ -19,6 +25,8 @@ Matches: TypeAlias = Callable[[bytes], bool]
 LANE_HEAD: Final = re.compile(rb"\{[^{}]+:\d+\}:head")
 STAGE: Final = re.compile(rb"\{[^{}]+:\d+\}:stage:\w+:\d+:")
 TRAP_PATIENCE_S: Final = 15.0
+REFUSALS: Final = 5
+REFUSED: Final = TopicAuthorizationFailedError.errno
 
 
 def script(of: Script) -> Matches:
@@ -32,6 +40,8 @@ def staging(request: bytes) -> bool:
     return request.startswith(b"*") and b":stage:" in request and b"\r\nSET\r\n" in request
 
 
+PRODUCING: Final = kafka_api(0)
+"""Only stages do."""
 COMMITTING_OFFSETS: Final = kafka_api(8)
 JOINING: Final = kafka_api(11)
 CLAIMING: Final = script(CLAIM)
@@ -172,4 +182,76 @@ async def double_commit(round: Round, fault: Fault) -> bool:
     copy = whole_commit(proxy, caught.result())
     await asyncio.sleep(fault.lasts_s)
     await proxy.deliver(copy)
+    return True
+
+
+@contextmanager
+def trapped(
+    round: Round, moment: Moment, act: Callable[[Slot, bytes], bytes | None]
+) -> Iterator[None]:
+    """With a trap for what the stage of any worker sends, where no other trap is set."""
+    traps = {
+        slot.number: Trap(PRODUCING, moment, partial(act, slot))
+        for slot in round.slots
+        if slot.kafka.trap is None
+    }
+    for number, trap in traps.items():
+        round.slots[number].kafka.trap = trap
+    try:
+        yield
+    finally:
+        for number, trap in traps.items():
+            if round.slots[number].kafka.trap is trap:
+                round.slots[number].kafka.trap = None
+
+
+async def refuse_sent(round: Round, fault: Fault) -> bool:
+    """Refuse what stages send, some times, as a broker does that takes away a permission and gives
+    it back. What is sent after it is early, until a stage begins anew."""
+    refused: list[bytes] = []
+
+    def refuse(slot: Slot, request: bytes) -> bytes:
+        refused.append(request)
+        return refusal_of(request)
+
+    for _ in range(REFUSALS):
+        with trapped(round, "refused", refuse):
+            await asyncio.sleep(fault.lasts_s / REFUSALS)
+    return bool(refused)
+
+
+def refusal_of(request: bytes) -> bytes:
+    """The answer that refuses all of a request to produce."""
+    body = BytesIO(request[4:])
+    _, version, correlation_id, _ = RequestHeader_v1.SCHEMA.decode(body)
+    kind: Any = ProduceRequest._CLASSES[version]
+    *_, produced = kind.SCHEMA.decode(body)
+    topics = [
+        (topic, [(partition, REFUSED, -1, -1, -1) for partition, _ in parts])
+        for topic, parts in produced
+    ]
+    whole = correlation_id.to_bytes(4, "big") + kind.RESPONSE_TYPE(topics, 0).encode()
+    return len(whole).to_bytes(4, "big") + whole
+
+
+async def send_late(round: Round, fault: Fault, *, kill: bool) -> bool:
+    """Deliver what a stage sent once more, or what one sent that was killed then, when others have
+    its sources."""
+    caught: asyncio.Future[tuple[Slot, bytes]] = asyncio.get_running_loop().create_future()
+
+    def act(slot: Slot, request: bytes) -> None:
+        if not caught.done():
+            if kill:
+                slot.kill()
+            caught.set_result((slot, request))
+
+    with trapped(round, "withheld" if kill else "sent", act):
+        struck = await in_time(caught)
+    if not struck:
+        return False
+    slot, request = caught.result()
+    await asyncio.sleep(fault.lasts_s)
+    await slot.kafka.deliver([request])
+    if kill:
+        await restart_after(round, slot, 0)
     return True

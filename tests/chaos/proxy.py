@@ -13,8 +13,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-Moment: TypeAlias = Literal["withheld", "delayed", "sent", "answered"]
-"""withheld: the request is never forwarded; delayed: it is forwarded after the action of the trap;
+Moment: TypeAlias = Literal["withheld", "refused", "delayed", "sent", "answered"]
+"""withheld: the request is never forwarded; refused: nor is it, and the client gets the result of
+the action of the trap; delayed: it is forwarded after the action of the trap;
 sent: it has been forwarded; answered: its answer has been forwarded."""
 Framing: TypeAlias = Callable[[asyncio.StreamReader], Awaitable[bytes]]
 
@@ -47,7 +48,7 @@ class Trap:
 
     matches: Callable[[bytes], bool]
     moment: Moment
-    act: Callable[[bytes], Awaitable[None] | None]
+    act: Callable[[bytes], Awaitable[None] | bytes | None]
     """Its result is awaited where the moment is `delayed`."""
 
 
@@ -153,7 +154,7 @@ class _Link:
         self._drops_requests = False
         self._cut_after = False
         self._answered: Callable[[], object] | None = None
-        self._awaited: Awaitable[None] | None = None
+        self._result: Awaitable[None] | bytes | None = None
 
     async def run(self) -> None:
         server = await asyncio.open_connection("127.0.0.1", self._proxy.target_port)
@@ -180,8 +181,11 @@ class _Link:
             chance = proxy.rng.random()
             if chance < faults.cut_before or self._is_trapped(request, "withheld"):
                 return
-            if self._is_trapped(request, "delayed") and self._awaited is not None:
-                await self._awaited
+            if self._is_trapped(request, "refused") and isinstance(self._result, bytes):
+                self._writer.write(self._result)
+                continue
+            if self._is_trapped(request, "delayed") and isinstance(self._result, Awaitable):
+                await self._result
             self._is_trapped(request, "answered")
             self._cut_after = chance > 1 - faults.cut_after
             proxy.recent.append(request)
@@ -199,7 +203,7 @@ class _Link:
         if moment == "answered":
             self._answered = lambda: trap.act(request)
         else:
-            self._awaited = trap.act(request)
+            self._result = trap.act(request)
         return True
 
     async def _answer(self, from_server: asyncio.StreamReader) -> None:

@@ -6,8 +6,8 @@ the state in Redis must equal the result of the oracle over the records of the t
 
 import asyncio
 import random
-import time
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 from redis.crc import key_slot
 
-from relevanced.daemon.config import ONE, Layout, decoder_of, layout_of, load, under_layout
+from relevanced.daemon.config import REKEY, Layout, lane_decoder_of, layout_of, load, under_layout
 from relevanced.daemon.errors import Damaged, Lost
 from relevanced.daemon.lane import log_name
 from relevanced.daemon.plan import Plan as ProductPlan
@@ -29,17 +29,23 @@ from relevanced.daemon.storage import (
     Layouts,
     StoredLayout,
     connect,
-    lane_keys,
     layouts_of,
     namespace,
     rebuild,
 )
-from tests.chaos.comparison import Difference, differences, expected_of, lost_and_doubled
+from tests.chaos.comparison import (
+    Difference,
+    differences,
+    expected_of,
+    expected_shares,
+    lost_and_doubled,
+)
 from tests.chaos.configuration import CONFIG, configuration
 from tests.chaos.redis_cluster import ClusterOfRound
 from tests.chaos.redis_pair import RedisPair
 from tests.chaos.registered import Registered
 from tests.chaos.schedule import SESSION_S, Plan
+from tests.chaos.sent import StageTopic, ends_of, verdicts
 from tests.chaos.served import unready, wrong_events
 from tests.chaos.stage import Slot, Stage
 from tests.chaos.traffic import TOPIC_SETTINGS, Listed, Places, Producer, read_all
@@ -55,9 +61,6 @@ READY_S: Final = 30.0
 CALM_S: Final = 1.0
 """Traffic continues for this long after the last fault."""
 POLL_EVERY_S: Final = 0.2
-SOME_KEYS: Final = 20
-SOME_KEYS_PATIENCE_S: Final = 15.0
-"""Keys are lost once there are so many: a lane of none cannot lose any."""
 FOR_READERS: Final = 10**6
 """A generation that no lane has."""
 
@@ -77,6 +80,8 @@ class RoundResult:
     silent: int = 0
     """Lanes that look whole and differ."""
     first: Difference | None = None
+    sent: Counter[str] = field(default_factory=Counter)
+    """What a stage sent, by what lanes make of it."""
     missed: list[str] = field(default_factory=list)
     """Kinds of faults whose moment never occurred."""
     problems: list[str] = field(default_factory=list)
@@ -94,7 +99,9 @@ class Round:
         self.stage, self.plan, self.directory = stage, plan, directory
         self.name = f"round-{plan.seed}-{random.SystemRandom().randrange(10**6)}"
         topics = [f"{self.name}-{index}" for index in range(plan.topics)]
-        self.places = Places(topics, plan.lanes == ONE)
+        self.places = Places(topics, plan.lanes)
+        self.sent: StageTopic | None = None
+        """Where a stage divides events among lanes."""
         self.rng = random.Random(f"round {plan.seed}")
         self.redis: Any = RedisPair(directory, plan.fsync, self.rng)
         """Or, where the plan says so, a ClusterOfRound; faults know which of them they need."""
@@ -126,6 +133,10 @@ class Round:
         self.stage.rng.seed(f"proxies {self.plan.seed}")
         for topic, partitions in self.places.partitions.items():
             await self.stage.broker.create_topic(topic, partitions, TOPIC_SETTINGS)
+        if self.plan.lanes == REKEY:
+            config = load(self._toml(self.slots[0]), {}, "chaos")
+            self.sent = StageTopic(self.stage.broker.bootstrap, config, self.places)
+            await self.stage.broker.create_topic(self.sent.name, self.places.lanes, TOPIC_SETTINGS)
         await self.redis.start()
         await self.connect_to_master()
         for slot in self.slots:
@@ -143,7 +154,7 @@ class Round:
         await self.redis.close()
         if self.registered is not None:
             await self.registered.server.stop()
-        for topic in self.places.topics:
+        for topic in (*self.places.topics, *([self.sent.name] if self.sent else [])):
             await self.stage.broker.delete_topic(topic)
 
     @property
@@ -173,7 +184,7 @@ class Round:
 
     def slot_of_lane(self, lane: int) -> int:
         """Where a Redis Cluster has a lane."""
-        return key_slot(f"{{{self._namespace()}:{lane}}}:head".encode())
+        return key_slot(f"{{{self.namespace}:{lane}}}:head".encode())
 
     async def connect_to_master(self) -> None:
         """Direct all workers to the Redis master."""
@@ -185,36 +196,7 @@ class Round:
         """As `relevanced layout use` does."""
         wanted = layout_of(load(self._toml(self.slots[0], layout), {}, "chaos"))
         async with connect(self.redis.url) as client:
-            await LayoutRegistry(client, self._namespace()).use(wanted.digest, wanted.text)
-
-    async def lose_lane(self, lane: int) -> None:
-        """Delete the head of a lane and the list of its keys, which leaves its other keys
-        orphaned."""
-        async with connect(self.redis.url) as client:
-            prefix = LaneStore(client, self._namespace()).prefix(lane)
-            await client.delete(f"{prefix}head", f"{prefix}changes")
-
-    async def wait_for_keys(self) -> None:
-        """Wait, though not for ever, until the lanes have some keys to lose."""
-        deadline_s = time.monotonic() + SOME_KEYS_PATIENCE_S
-        async with connect(self.redis.url) as client:
-            while len(await lane_keys(client, self._namespace())) < SOME_KEYS:
-                if time.monotonic() > deadline_s:
-                    return
-                await asyncio.sleep(POLL_EVERY_S)
-
-    async def lose_keys(self, fraction: float) -> int:
-        """Delete one, some or half of the keys of the lanes, whatever they are; returns how many.
-
-        What a namespace notes of its lanes stays: with `start = "latest"` nobody could say where a
-        lane began that lost its head as well, and it would stop, as it should."""
-        rng = random.Random(f"keys {fraction}")
-        async with connect(self.redis.url) as client:
-            keys = sorted(await lane_keys(client, self._namespace()))
-            if keys:
-                lost = rng.sample(keys, rng.choice((1, min(5, len(keys)), -(-len(keys) // 2))))
-                return int(await client.unlink(*lost))
-        return 0
+            await LayoutRegistry(client, self.namespace).use(wanted.digest, wanted.text)
 
     async def heal(self) -> None:
         """Repair everything that faults may have left."""
@@ -229,54 +211,66 @@ class Round:
         await asyncio.sleep(CALM_S)
         await self.producer.stop()
         records = await read_all(self.stage.broker.bootstrap, self.places, self.registered)
-        await self._wait_until_caught_up(records)
-        await self._wait_until_whole()
+        await self._wait_while(lambda: self._behind(records))
+        await self._wait_while(self._damage)
+        expected = await self._expected(records)
+        await self._wait_while(lambda: self._unlifted(expected))
         result = RoundResult(records=len(records), problems=self.problems)
-        starts = await self._field("start")
-        result.problems += await self._ask_workers(expected_of(records, starts, CONFIG))
+        result.problems += await self._ask_workers(expected)
         result.problems += await self._missing_lanes()
         result.problems += await self._end_workers()
-        expected = expected_of(records, starts, CONFIG, await self._field("lifts"))
-        await self._compare(records, expected, starts, result)
+        await self._compare(records, await self._expected(records), result)
         return result
 
-    async def _wait_until_caught_up(self, records: Sequence[Record]) -> None:
-        ends = {lane: dict.fromkeys(self.places.logs, 0) for lane in range(self.places.lanes)}
-        for record in records:
-            ends[record.partition][record.topic] = record.offset + 1
+    async def _wait_while(self, problem: Callable[[], Awaitable[str | None]]) -> None:
+        """Wait until there is no problem any more."""
+        found: str | None = "not looked yet"
         try:
             async with asyncio.timeout(CATCH_UP_S):
-                while await self._field("offsets") != ends:
+                while found := await problem():
                     self._check_workers_run()
                     await asyncio.sleep(POLL_EVERY_S)
-                while self.places.is_one and not await self._is_lifted():
-                    await asyncio.sleep(POLL_EVERY_S)
         except TimeoutError:
-            offsets = await self._field("offsets")
-            raise RoundFailed(
-                f"not caught up within {CATCH_UP_S:.0f} s: offsets are {offsets}, must be {ends}\n"
-                f"{self.logs()}"
-            ) from None
+            raise RoundFailed(f"{found} for {CATCH_UP_S:.0f} s\n{self.logs()}") from None
 
-    async def _is_lifted(self) -> bool:
-        """Whether the lane does not wait for the empty partition."""
-        lifts = await self._field("lifts")
-        return log_name(*self.places.empty) in lifts.get(0, {})
+    async def _behind(self, records: Sequence[Record]) -> str | None:
+        """How far lanes are, if not at the ends of their logs."""
+        ends = ends_of(records, self.places)
+        if self.sent is not None:
+            committed = await self.sent.committed()
+            if committed != ends[0]:
+                return f"the stage is at {committed}, must be at {ends[0]}"
+            ends = await self.sent.ends()
+        at = await self._field("offsets")
+        behind = any(at.get(n, {}).get(log, -1) < end for n in ends for log, end in ends[n].items())
+        return f"offsets are {at}, must be {ends}" if behind else None
 
-    async def _wait_until_whole(self) -> None:
-        """Owners find missing keys by themselves. What stays damaged is no silent loss, but no lane
-        may: the log has all records."""
-        damage: str | None = "not read yet"
-        try:
-            async with asyncio.timeout(CATCH_UP_S):
-                while damage := await self._damage():
-                    await asyncio.sleep(POLL_EVERY_S)
-        except TimeoutError:
-            raise RoundFailed(f"still damaged: {damage}\n{self.logs()}") from None
+    async def _unlifted(self, expected: Mapping[int, LaneResult]) -> str | None:
+        """The lanes that wait for the empty partition, or do not know how far the others are."""
+        if self.places.are_lanes:
+            return None
+        lifts, marks = await self._field("lifts"), await self._field("watermarks")
+        waiting = [
+            lane
+            for lane, of_lane in expected.items()
+            if log_name(*self.places.empty) not in lifts.get(lane, {})
+            or marks.get(lane) != of_lane.watermarks
+        ]
+        return f"lanes {waiting} wait with {lifts}, {marks}" if waiting else None
+
+    async def _expected(self, records: Sequence[Record]) -> dict[int, LaneResult]:
+        """The oracle's lanes, lifted as those in Redis."""
+        starts, lifts = await self._field("start"), await self._field("lifts")
+        if self.sent is None:
+            return expected_of(records, starts, CONFIG, lifts)
+        start = dict.fromkeys(self.places.logs, 0)
+        if self.plan.start == "latest":
+            start |= self.sent.starts(self.directory)
+        return expected_shares(records, start, CONFIG, lifts, self.places.lanes)
 
     async def _damage(self) -> str | None:
         async with connect(self.redis.url) as client:
-            store = LaneStore(client, self._namespace())
+            store = LaneStore(client, self.namespace)
             for lane in range(self.places.lanes):
                 try:
                     delta = await store.read(lane, "", None, 1)
@@ -319,7 +313,7 @@ class Round:
         try:
             async with asyncio.timeout(2 * SIGN_OF_LIFE_EVERY_S):
                 async with connect(self.redis.url) as client:
-                    key = f"{self._namespace()}:meta"
+                    key = f"{self.namespace}:meta"
                     while (lanes := await client.hget(key, "lanes")) != count.encode():
                         await asyncio.sleep(POLL_EVERY_S)
         except TimeoutError:
@@ -334,7 +328,7 @@ class Round:
     async def _field(self, name: str) -> dict[int, dict[str, int]]:
         """Lane → a field of its head, for the lanes that have one."""
         async with connect(self.redis.url) as client:
-            store = LaneStore(client, self._namespace())
+            store = LaneStore(client, self.namespace)
             lanes = range(self.places.lanes)
             raw = [await client.hget(f"{store.prefix(n)}head", name) for n in lanes]
         return {n: msgspec.json.decode(text) for n, text in enumerate(raw) if text is not None}
@@ -343,10 +337,12 @@ class Round:
         self,
         records: Sequence[Record],
         expected: Mapping[int, LaneResult],
-        starts: Mapping[int, Mapping[str, int]],
         result: RoundResult,
     ) -> None:
-        files = self._files()
+        files, starts = self._files(), await self._field("start")
+        if self.sent is not None:
+            records = await self.sent.records()
+            result.sent = verdicts(records)
         for number, lane_result in sorted(expected.items()):
             stored, claimed = await self._load(number)
             first = next(differences(claimed.lane, lane_result, starts[number]), None)
@@ -377,24 +373,25 @@ class Round:
         layouts = layouts_of(stored.blobs)
         assert layouts is not None, "a lane that was read has committed"
         config = load(self._toml(self.slots[0], 0, native=True), {}, "chaos")
-        plan = under_layout(config, Layout(layouts.last.digest, layouts.last.text)).plan
-        calm = undisturbed(stored, records, start, plan, decoder_of(config), files)
+        plan = under_layout(config, Layout(layouts.last.digest, layouts.last.text)).lane_plan
+        read = [one for one in records if one.offset < stored.head.offsets.get(one.topic, 0)]
+        calm = undisturbed(stored, read, start, plan, lane_decoder_of(config), files)
         return next(disturbances(stored, calm, plan), None)
 
     async def _stray_keys(self, claimed: ClaimedLane) -> list[str]:
         """Problems: keys of a lane that no owner would ever read or unlink."""
         async with connect(self.redis.url) as client:
-            return await stray_keys(client, self._namespace(), claimed)
+            return await stray_keys(client, self.namespace, claimed)
 
     async def _load(self, lane: int) -> tuple[StoredLane, ClaimedLane]:
         async with connect(self.redis.url) as client:
-            store = LaneStore(client, self._namespace())
+            store = LaneStore(client, self.namespace)
             head = await store.claim(lane, f"reader-{random.random()}", {})
             await store.sweep()  # as the next owner does, if the former owner did not finish
             names, blobs = await store.load(lane, head, with_past_queries)
             stored = StoredLane(lane, head, names, blobs)
             read = {key: blobs[key] for key in every_key(head, list(blobs)) if key in blobs}
-            return stored, rebuild(lane, self._layouts(), self.places.logs, head, names, read)
+            return stored, rebuild(lane, self._layouts(), [*head.offsets], head, names, read)
 
     def _layouts(self) -> Layouts:
         """Read lanes under the first layout, whatever was in force last: what all layouts have must
@@ -403,12 +400,13 @@ class Round:
         first = layout_of(config)
 
         def plan_of_stored(stored: StoredLayout) -> ProductPlan:
-            return under_layout(config, Layout(stored.digest, stored.text)).plan
+            return under_layout(config, Layout(stored.digest, stored.text)).lane_plan
 
-        in_force = InForce(config.plan, FOR_READERS, first.digest, first.text)
+        in_force = InForce(config.lane_plan, FOR_READERS, first.digest, first.text)
         return Layouts(in_force, plan_of_stored)
 
-    def _namespace(self) -> str:
+    @property
+    def namespace(self) -> str:
         return namespace(load(self._toml(self.slots[0]), {}, "chaos"))
 
     def _toml(self, slot: Slot, variant: int | None = None, *, native: bool = False) -> str:

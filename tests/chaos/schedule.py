@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from relevanced.daemon.config import ONE
+from relevanced.daemon.config import ONE, REKEY
 
 SESSION_S: Final = 6
 """Session timeout of the workers; faults are longer or shorter than this."""
@@ -99,6 +99,16 @@ OF_REGISTRY: Final = {"schema registry answers with what is no schema": SPELL}
 REGISTRY_EVERY: Final = 6
 """Every so many rounds one is such a round, and none of these is on a cluster."""
 
+OF_STAGE: Final = {
+    "what a stage sends is refused": SPELL,
+    "what a stage sent arrives again, late": SPELL,
+    "worker killed before what its stage sends arrives, late": LONG,
+}
+"""Of a round in which a stage divides events among lanes, beside all other faults."""
+EVERY: Final = {**KINDS, **ON_CLUSTER, **OF_REGISTRY, **OF_STAGE}
+MODES: Final = ("partition", ONE, REKEY)
+"""What `kafka.lanes` says: each once in so many rounds. Records that name schemas know no stage."""
+
 
 @dataclass(frozen=True)
 class Fault:
@@ -150,6 +160,11 @@ def plan(seed: int) -> Plan:
         kinds, selected = list(BESIDE), list(ON_CLUSTER)
     if registered:
         selected += random.choices(list(OF_REGISTRY), k=3)
+    lanes = Random(f"modes {seed // len(MODES)}").sample(MODES, len(MODES))[seed % len(MODES)]
+    if registered and lanes == REKEY:
+        lanes = random.choice(("partition", ONE))
+    if lanes == REKEY:
+        selected += random.choices(list(OF_STAGE), k=2)
     selected += random.choices(kinds, k=random.choice((0, 1, 1, 2)))
     return Plan(
         seed=seed,
@@ -161,7 +176,7 @@ def plan(seed: int) -> Plan:
         on_cluster=on_cluster,
         registered=registered,
         faults=tuple(sorted((fault(random, kind) for kind in selected), key=lambda f: f.at_s)),
-        lanes=random.choice(("partition", ONE)),
+        lanes=lanes,
     )
 
 
@@ -170,7 +185,7 @@ def fault(random: Random, kind: str) -> Fault:
     return Fault(
         kind=kind,
         at_s=random.uniform(0.5, LAST_START_S),
-        lasts_s=random.uniform(*{**KINDS, **ON_CLUSTER, **OF_REGISTRY}[kind]),
+        lasts_s=random.uniform(*EVERY[kind]),
         worker=random.randrange(SLOTS),
         fraction=random.random(),
     )

@@ -4,9 +4,14 @@ import asyncio
 import random
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from io import BytesIO
+from typing import Any
 
 import pytest
+from aiokafka.protocol.api import RequestHeader_v1
+from aiokafka.protocol.produce import ProduceRequest
 
+from tests.chaos.points import REFUSED, refusal_of
 from tests.chaos.proxy import NetworkFaults, Proxy, Trap, kafka_api, kafka_request
 
 HELLO = b"\x00\x00\x00\x04\x00\x08\x00\x02"
@@ -86,6 +91,23 @@ async def test_withheld_request_can_be_delivered_later(echo: tuple[Echo, Proxy])
     assert await ask(proxy) == HELLO
     await proxy.deliver(kept)
     assert server.got == [HELLO, HELLO]
+
+
+async def test_refused_request_never_arrives_and_is_answered(echo: tuple[Echo, Proxy]) -> None:
+    server, proxy = echo
+    proxy.trap = Trap(kafka_api(8), "refused", lambda request: b"no")
+    assert await ask(proxy) == b"no" and server.got == []
+    assert await ask(proxy) == HELLO
+
+
+async def test_refusal_names_all_that_was_to_be_produced() -> None:
+    kind = ProduceRequest._CLASSES[-1]
+    request: Any = kind(None, -1, 1_000, [("t", [(0, b"x"), (2, b"y")])])
+    raw = RequestHeader_v1(request, 6, "c").encode() + request.encode()
+    answer = refusal_of(len(raw).to_bytes(4, "big") + raw)
+    assert answer[:8] == (len(answer) - 4).to_bytes(4, "big") + (6).to_bytes(4, "big")
+    ((topic, parts),), _ = request.RESPONSE_TYPE.SCHEMA.decode(BytesIO(answer[8:]))
+    assert topic == "t" and [part[:2] for part in parts] == [(0, REFUSED), (2, REFUSED)]
 
 
 async def test_delayed_request_is_forwarded_after_the_action(echo: tuple[Echo, Proxy]) -> None:

@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
+from relevanced.daemon.config import ONE, REKEY
 from relevanced.daemon.errors import Unavailable
 from relevanced.daemon.judgements import (
     Reader,
@@ -37,7 +38,11 @@ from tests.oracle import Record, place_of_key
 
 PARTITIONS: Final = 4
 MORE_PARTITIONS: Final = 6
-"""Those of the second topic, where all partitions are one lane."""
+"""Those of the second topic, where lanes are not partitions."""
+STAGE_PARTITIONS: Final = 3
+"""Of the topic of the stage that divides events among lanes."""
+LANES: Final = {"partition": PARTITIONS, ONE: 1, REKEY: STAGE_PARTITIONS}
+"""How many there are, by what `kafka.lanes` says."""
 START_MS: Final = 1_795_219_200_000 - 120_000
 """Two minutes of event time before a day ends (UTC)."""
 EVENTS_PER_S: Final = 1200
@@ -106,23 +111,28 @@ class Listed:
 
 @dataclass(frozen=True)
 class Places:
-    """The partitions of the topics of a round: lanes, or all of them one lane. Then feedback lies
-    anywhere but in the last one, which stays empty."""
+    """The partitions of the topics of a round, which are its lanes, or not. Where they are not,
+    feedback lies anywhere but in the last one, which stays empty."""
 
     topics: Sequence[str]
-    is_one: bool
+    kind: str
+    """What `kafka.lanes` says."""
+
+    @property
+    def are_lanes(self) -> bool:
+        return self.kind == "partition"
 
     @property
     def partitions(self) -> dict[str, int]:
         """The number of partitions of each topic."""
         found = dict.fromkeys(self.topics, PARTITIONS)
-        if self.is_one and len(self.topics) > 1:
+        if not self.are_lanes and len(self.topics) > 1:
             found[self.topics[-1]] = MORE_PARTITIONS
         return found
 
     @property
     def lanes(self) -> int:
-        return 1 if self.is_one else PARTITIONS
+        return LANES[self.kind]
 
     @property
     def all(self) -> list[TopicPartition]:
@@ -135,12 +145,12 @@ class Places:
 
     @property
     def logs(self) -> list[str]:
-        """As a lane names them."""
-        return [log_name(*place) for place in self.all] if self.is_one else list(self.topics)
+        """As rules name what is read in an order of its own."""
+        return list(self.topics) if self.are_lanes else [log_name(*place) for place in self.all]
 
     def in_lane(self, record: Record) -> Record:
-        """The record by its lane and the log in it."""
-        if not self.is_one:
+        """The record by its lane and the log in it; all are one lane where they are not lanes."""
+        if self.are_lanes:
             return record
         return replace(record, topic=log_name(record.topic, record.partition), partition=0)
 
@@ -148,7 +158,7 @@ class Places:
         """The topic and the key of an event."""
         is_impression = event["type"] == "impression"
         topic, key = self.topics[0 if is_impression else -1], str(event["impression_id"]).encode()
-        if not self.is_one:
+        if self.are_lanes:
             return topic, key
         if not is_impression:
             key = random.randbytes(8)
@@ -168,10 +178,11 @@ class Producer:
         self._places, self._registered = places, registered
         self._random = Random(f"rubbish {seed}")
         # Lifts must stay behind what comes, and follow the clock: 40 s of a second.
-        faults = replace(FAULTS, disorder=0.0) if places.is_one else FAULTS
+        faults = FAULTS if places.are_lanes else replace(FAULTS, disorder=0.0)
         self.traffic = Traffic(seed=seed, rate=EVENT_TIME_RATE, faults=faults)
         self._events = generate_events(self.traffic, START_MS)
         self._producer = Lz4Producer(KafkaSettings(bootstrap))
+        self._last_ms = START_MS
         self._stop = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -196,6 +207,13 @@ class Producer:
             sent = due
             await self._deliver(batch)
             await asyncio.sleep(TICK_S)
+        if self._places.kind == REKEY:
+            await self._end()
+
+    async def _end(self) -> None:
+        """End each log with a record that is refused: with it a stage tells what it left out."""
+        for topic, partition in self._places.all[:-1]:
+            await self._producer.send(topic, b"{", partition=partition, timestamp_ms=self._last_ms)
 
     async def _deliver(self, batch: Sequence[tuple[int, NativeEvent]]) -> None:
         while True:
@@ -209,6 +227,7 @@ class Producer:
 
     async def _send(self, arrival_ms: int, event: NativeEvent) -> None:
         topic, key = self._places.place_of(event, self._random)
+        self._last_ms = arrival_ms
         if self._random.random() < WRONG_CLOCK_SHARE:
             event = {**event, "timestamp": event["timestamp"] + WRONG_CLOCK_MS}
             arrival_ms += WRONG_CLOCK_MS
@@ -226,26 +245,27 @@ class Producer:
 async def read_all(bootstrap: str, places: Places, registered: Registered | None) -> list[Record]:
     """All records in the topics, in the native format, each by its lane and the log in it."""
     native = {} if registered is None else registered.native
+    return [
+        places.in_lane(replace(record, value=native.get(record.value or b"", record.value)))
+        for record in await read_logs(bootstrap, places.all)
+    ]
+
+
+async def read_logs(bootstrap: str, places: Sequence[TopicPartition]) -> list[Record]:
+    """All records that these have now."""
     consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest")
     await consumer.start()
     try:
-        consumer.assign(places.all)
-        total = sum((await consumer.end_offsets(places.all)).values())
+        consumer.assign(places)
+        ends = await consumer.end_offsets(places)
         found: list[Record] = []
         async with asyncio.timeout(READ_PATIENCE_S):
-            while len(found) < total:
-                for batch in (await consumer.getmany(timeout_ms=1000)).values():
+            while len(found) < sum(ends.values()):
+                for place, batch in (await consumer.getmany(timeout_ms=1000)).items():
                     found += [
-                        places.in_lane(
-                            Record(
-                                r.topic,
-                                r.partition,
-                                r.offset,
-                                r.timestamp,
-                                native.get(r.value, r.value),
-                            )
-                        )
+                        Record(r.topic, r.partition, r.offset, r.timestamp, r.value)
                         for r in batch
+                        if r.offset < ends[place]
                     ]
         return found
     finally:

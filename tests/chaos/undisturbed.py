@@ -151,7 +151,7 @@ class Scope:
     def of(cls, head: Head) -> "Scope":
         queries, judged = head.queries or QueryHead(), head.judged or JudgedHead()
         # Which impressions came first is a matter of reading where several logs have some.
-        is_unknown = judged.from_slot and any(topic_of(log) != log for log in head.offsets)
+        is_unknown = judged.from_slot and any(topic_of(log) != log for log in head.watermarks)
         return cls(
             queries.since_ms or 0,
             frozenset(queries.lost),
