@@ -1,13 +1,15 @@
 """CPU time per event of a worker over a prepared topic, divided by that of the floor.
 
 The floor and the worker take turns: A B A B … With batches of the usual size, a worker with all
-partitions as one lane takes its turn, too.
+partitions as one lane takes its turn, too, and one with a stage that divides events among lanes;
+then its lanes alone, over what was sent.
 """
 
+import asyncio
 from dataclasses import dataclass, replace
 from typing import Final
 
-from relevanced.daemon.config import ONE
+from relevanced.daemon.config import ONE, REKEY
 from tests.bench.cpu import Usage
 from tests.bench.effort import Effort
 from tests.bench.findings import Finding, PartResult, number, ratio
@@ -19,6 +21,8 @@ BATCHES: Final = (MAIN_BATCH, 1_000, 2_000, 40_000)
 GOAL: Final = 1.5
 ONE_GOAL: Final = 1.1
 """One lane of all partitions ÷ a lane of each."""
+STAGE_GOAL: Final = 8.0
+"""A stage and its lanes ÷ a lane of each."""
 STALL: Final = "relevanced_event_loop_stall_seconds"
 STALL_GOAL_S: Final = 0.1
 ROUNDS: Final = 3
@@ -37,6 +41,8 @@ class Pair:
     """The longest stall of the worker's event loop."""
     one: Usage | None = None
     """Of the worker where all partitions are one lane, if it was measured."""
+    rekeyed: tuple[Usage, Usage] | None = None
+    """Of one with a stage and its lanes, and of one with lanes alone, likewise."""
 
 
 async def measure(stage: Stage, effort: Effort) -> PartResult:
@@ -58,11 +64,12 @@ async def _pair(stage: Stage, traffic: Traffic, batch: int, upto: int) -> Pair:
     topic = await stage.topic(traffic)
     floor = await stage.floor(topic, upto, batch)
     job = replace(Job(traffic), batch=batch)
-    one = None
+    one = rekeyed = None
     if batch == MAIN_BATCH:
         one, _ = await _worker(stage, replace(job, kafka_lanes=ONE), topic, upto)
+        rekeyed = await _rekeyed(stage, replace(job, kafka_lanes=REKEY), topic, upto)
     worker, stall_s = await _worker(stage, job, topic, upto)
-    return Pair(worker, floor, stall_s, one)
+    return Pair(worker, floor, stall_s, one, rekeyed)
 
 
 async def _worker(stage: Stage, job: Job, topic: str, upto: int) -> tuple[Usage, float]:
@@ -70,6 +77,19 @@ async def _worker(stage: Stage, job: Job, topic: str, upto: int) -> tuple[Usage,
     stage.redis.flush()
     with stage.worker(job, topic, stage.name()) as worker:
         return await worker.measured(upto), worker.daemon.series(STALL)
+
+
+async def _rekeyed(stage: Stage, job: Job, topic: str, upto: int) -> tuple[Usage, Usage]:
+    """The usage of a worker with a stage, and of its lanes alone: they begin anew, and the stage
+    has sent everything."""
+    name, found = stage.name(), []
+    async with stage.sent_topic(job, topic, name):
+        for _ in range(2):
+            stage.redis.flush()
+            with stage.worker(job, topic, name) as worker:
+                found.append(await worker.measured(upto))
+                await asyncio.to_thread(worker.daemon.terminate)
+    return found[0], found[1]
 
 
 def _findings(batch: int, pairs: list[Pair]) -> list[Finding]:
@@ -82,6 +102,7 @@ def _findings(batch: int, pairs: list[Pair]) -> list[Finding]:
         words = "one lane of all partitions ÷ a lane of each"
         findings += [
             ratio("end_to_end.one_to_partition", words, lanes, ONE_GOAL),
+            *_of_stage(pairs),
             number(f"{key}.worker_us", f"worker, {at}", [cost for cost, _ in costs], "µs/event"),
             number(f"{key}.floor_us", f"floor, {at}", [cost for _, cost in costs], "µs/event"),
             number(
@@ -93,3 +114,14 @@ def _findings(batch: int, pairs: list[Pair]) -> list[Finding]:
             ),
         ]
     return findings
+
+
+def _of_stage(pairs: list[Pair]) -> list[Finding]:
+    both = [(pair.rekeyed, pair.worker.cpu_us) for pair in pairs if pair.rekeyed is not None]
+    costs = [(whole.cpu_us, worker_us) for (whole, _), worker_us in both]
+    words = "a stage and its lanes ÷ a lane of each"
+    shares = [(whole.cpu_us - lanes.cpu_us, whole.cpu_us) for (whole, lanes), _ in both]
+    return [
+        ratio("end_to_end.rekey_to_partition", words, costs, STAGE_GOAL),
+        ratio("end_to_end.stage_share", "the stage ÷ stage and its lanes", shares),
+    ]

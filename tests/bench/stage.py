@@ -5,8 +5,8 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -15,8 +15,8 @@ from typing import Any, Final
 import msgspec
 import redis
 
-from relevanced.daemon.config import ONE, load
-from relevanced.daemon.storage import namespace
+from relevanced.daemon.config import ONE, REKEY, load
+from relevanced.daemon.storage import lane_topics, namespace
 from tests.bench.cpu import Sample, Usage, processor_s, usage_between
 from tests.bench.topics import KEPT, fill
 from tests.bench.traffic import EXPERIMENT, Traffic
@@ -102,6 +102,16 @@ class Stage:
         """Write all of the traffic to an empty topic."""
         self._ends[topic] = await fill(self.broker, topic, traffic)
 
+    @asynccontextmanager
+    async def sent_topic(self, job: Job, topic: str, name: str) -> AsyncIterator[None]:
+        """With the topic to which the stage of such a worker sends."""
+        (sent,) = lane_topics(load(self.config(job, topic, name), {}, "bench"))
+        await self.broker.create_topic(sent, job.lanes, KEPT)
+        try:
+            yield
+        finally:
+            await self.broker.delete_topic(sent)
+
     def ends(self, topic: str) -> list[int]:
         """The number of records of each partition."""
         return self._ends[topic]
@@ -133,6 +143,9 @@ names = {json.dumps(job.metrics)}
 [segments]
 groupings = {json.dumps(job.groupings)}
 max_segments = {job.max_segments}
+[rekey]
+topic = "{name}-rekeyed"
+partitions = {job.lanes}
 {job.more}"""
 
     @contextmanager
@@ -170,7 +183,7 @@ class Running:
         self.daemon = daemon
         self.prefix = namespace(load(config, {}, "bench"))
         self._stage = stage
-        self._lanes = job.lanes
+        self._lanes, self._is_rekeyed = job.lanes, job.kafka_lanes == REKEY
         self.redis = _client(stage.redis.url)
 
     @property
@@ -187,7 +200,11 @@ class Running:
 
     def events(self) -> int:
         """The number of records of the topic that are committed."""
-        return sum(self.offsets().values())
+        if not self._is_rekeyed:
+            return sum(self.offsets().values())
+        heads = (f"{{{self.prefix}:{lane}}}:head" for lane in range(self._lanes))
+        counts = (json.loads(self.redis.hget(head, "counts") or "{}") for head in heads)
+        return sum(sum(of.get("events", {}).values()) for of in counts)
 
     async def owned_by(self, all_of: "Sequence[Running]") -> None:
         """Wait until each of these workers owns its share of the lanes."""
