@@ -26,6 +26,11 @@ class Damaged(Exception):
     repair it."""
 
 
+class SourceReplaced(Damaged):
+    """A lane that took events of one topic gets those of another one of the same name. The text
+    says the way out."""
+
+
 class RecordRefused(Exception):
     """A topic will never accept this record as it is: it is too large, for instance."""
 

@@ -13,7 +13,15 @@ import numpy as np
 from relevanced.metrics import Integers
 
 from ..events import LogRecord, Mark, Of, read_sent
-from ..lane import Chain, Lane, lane_watermark_ms, log_name, new_lifts, skip_label
+from ..lane import (
+    Chain,
+    Lane,
+    lane_watermark_ms,
+    log_name,
+    lost_records,
+    new_lifts,
+    skip_label,
+)
 from . import rules, runs
 
 SHOWN: Final = b'{"type":"impression"'
@@ -66,7 +74,7 @@ class Messages:
 
     def read(self, records: Sequence[LogRecord]) -> Iterator[SourceEvents]:
         """Take the messages that count; gives the events of each source as they are to be applied
-        before the next ones are asked for."""
+        before the next ones are asked for. Raises SourceReplaced."""
         self.marks = dict(self.lane.watermarks)
         for record in records:
             try:
@@ -75,6 +83,9 @@ class Messages:
                 self.lane.count("rejected", "wrong_type")
                 continue
             of = sent.of if isinstance(sent, Mark) else sent
+            if isinstance(sent, Mark):
+                self._chain.require_same_life(of.topic, sent.life)
+            last = self._chain.last_of(of)
             if not self._chain.takes(of):
                 continue
             log = log_name(of.topic, of.partition)
@@ -90,6 +101,8 @@ class Messages:
                 events.records.append(record)
                 events.met_ms.append(of.met_ms)
             else:
+                if lost := lost_records(last, sent):
+                    self.lane.count("gap_records", log, lost)
                 yield from self._mark(log, sent)
         # Feedback before its impression waits, and both are then applied one by one. What each
         # meets is said with it, so all impressions may be applied first.

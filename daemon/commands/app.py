@@ -16,6 +16,7 @@ import asyncio
 import os
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -94,7 +95,7 @@ class Service:
         asked = self.telemetry.registry_asked
         self.schemas = None if role == "exporter" else filler_of(config, self.book, asked)
         self.http = HttpServer(self.telemetry, role)
-        self.redis = client_of(config)
+        self.redis = client_of(config, partial(self.telemetry.token_asked, "redis"))
         self.namespace = Namespace(
             self.redis, config.redis.namespace, namespace(config), config.kafka.topics
         )
@@ -175,7 +176,7 @@ class Service:
         layout, core = self.following.says, self.core.text
         if self.stage is not None:
             says = self.stage.says
-            conditions = [*conditions, Condition("stage", not says, says)]
+            conditions = [*conditions, Condition("stage", not says, says or self.stage.remark)]
         return [*conditions, Condition("layout", True, layout), Condition("core", True, core)]
 
     def leave(self) -> None:

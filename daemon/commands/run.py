@@ -14,6 +14,7 @@ from ..config import Config, decoder_of
 from ..errors import OtherRedis, StartError
 from ..http import Role
 from ..kafka import (
+    Diagnosis,
     KafkaProducer,
     KafkaSettings,
     KafkaSource,
@@ -26,7 +27,7 @@ from ..kafka import (
 from ..storage import lane_topics
 from ..worker import Beginning, DeadLetterTopic, RefusedRecordsLog, Source, memory
 from .app import Service, serve
-from .first_look import look_at_places
+from .first_look import FirstLook, look_at_places
 from .following import ASK_EVERY_S
 
 log = structlog.get_logger(__name__)
@@ -57,8 +58,8 @@ async def _run(config: Config, role: Role) -> int:
 async def work_on_kafka(service: Service) -> None:
     """Join the group and move the lanes forward until the process is to stop; out of a group that
     belongs to another Redis, wait until it does not."""
-    settings = kafka_settings(service.config)
     telemetry = service.telemetry
+    settings = kafka_settings(service.config, partial(telemetry.token_asked, "kafka"))
     while not service.stop.is_set():
         source = KafkaSource(settings, telemetry.kafka_fault, telemetry.topics_found)
         service.obstacle = partial(_obstacle, service, source)
@@ -72,9 +73,11 @@ async def work_on_kafka(service: Service) -> None:
             await source.stop()
 
 
-def _obstacle(service: Service, source: KafkaSource) -> str | None:
+def _obstacle(service: Service, source: KafkaSource, inputs: Diagnosis | None = None) -> str | None:
+    """What is waited for. `inputs`: of the stage, if there is one."""
+    missing = inputs.obstacle.reason if inputs is not None and inputs.obstacle else None
     looked_up = None if source.lane_count else "its topics are looked up"
-    return source.obstacle or service.joining.obstacle or looked_up
+    return missing or source.obstacle or service.joining.obstacle or looked_up
 
 
 @dataclass(frozen=True)
@@ -97,7 +100,7 @@ async def _ready(service: Service, settings: KafkaSettings, source: KafkaSource)
         await asyncio.wait({proposing}, timeout=ASK_EVERY_S)
         if proposing.done() and not proposing.result():
             return None
-        if not await finished_before_stop(_topics_there(service, source), stop):
+        if not await finished_before_stop(_topics_there(service, settings, source), stop):
             return None
         if not await proposing:
             return None
@@ -109,15 +112,19 @@ async def _ready(service: Service, settings: KafkaSettings, source: KafkaSource)
     return _Ready(Beginning(service.config.start, lanes), note)
 
 
-async def _topics_there(service: Service, source: KafkaSource) -> None:
-    config = service.config
+async def _topics_there(service: Service, settings: KafkaSettings, source: KafkaSource) -> None:
+    config, telemetry = service.config, service.telemetry
     if config.is_rekeyed:
-        (topic,) = lane_topics(config)
-        await make_stage_topic(stage_settings(config), topic, config.rekey.partitions)
+        (topic,), of_inputs = lane_topics(config), stage_settings(config, settings)
+        inputs = Diagnosis(of_inputs, telemetry.kafka_fault, telemetry.topics_found)
+        service.obstacle = partial(_obstacle, service, source, inputs)
+        await make_stage_topic(of_inputs, topic, config.rekey.partitions, inputs)
     await source.look_up()
 
 
-def _stage(service: Service, partitions: int, letters: DeadLetterTopic | None) -> RekeyStage:
+def _stage(
+    service: Service, settings: KafkaSettings, partitions: int, letters: DeadLetterTopic | None
+) -> RekeyStage:
     """The stage that sends the input topics to so many partitions of its own."""
     config, telemetry = service.config, service.telemetry
 
@@ -129,7 +136,7 @@ def _stage(service: Service, partitions: int, letters: DeadLetterTopic | None) -
 
     return RekeyStage(
         StagePorts(
-            settings=stage_settings(config),
+            settings=stage_settings(config, settings),
             topic=lane_topics(config)[0],
             partitions=partitions,
             base_ms=config.timing.base_ms,
@@ -138,21 +145,24 @@ def _stage(service: Service, partitions: int, letters: DeadLetterTopic | None) -
             letters=letters,
             refused=RefusedRecordsLog(config.log.record_values),
             show_lag=show_lag,
-            show_stopped=lambda t, n: telemetry.partition_unreadable.labels(t, str(n)).set(1),
+            show_stopped=lambda t, n, is_on: telemetry.source_stopped.labels(t, str(n)).set(is_on),
+            note_sent=lambda topic, events: telemetry.rekeyed_events.labels(topic).inc(events),
             note_letters=telemetry.dead_letters.inc,
+            note=telemetry.kafka_fault,
+            note_counts=telemetry.topics_found,
         )
     )
 
 
 @asynccontextmanager
 async def _sending(
-    service: Service, partitions: int, letters: DeadLetterTopic | None
+    service: Service, settings: KafkaSettings, partitions: int, letters: DeadLetterTopic | None
 ) -> AsyncIterator[None]:
     """Run the stage beside the block, where lanes read what it sends."""
     if not service.config.is_rekeyed:
         yield
         return
-    stage = service.stage = _stage(service, partitions, letters)
+    stage = service.stage = _stage(service, settings, partitions, letters)
     stop = asyncio.Event()
     task = asyncio.create_task(stage.run(stop))
     task.add_done_callback(lambda _: service.stop.set())
@@ -185,7 +195,7 @@ async def _work(
         service.lanes = lambda: source.lane_count
         service.history.begin(source.first_times, source.lane_count)
         looking = asyncio.create_task(_look(service, settings, source.lane_count))
-        async with _sending(service, source.lane_count, letters):
+        async with _sending(service, settings, source.lane_count, letters):
             await _until_stopped(service, source, ready.beginning, letters)
     finally:
         if looking is not None:
@@ -204,13 +214,15 @@ async def _look(service: Service, settings: KafkaSettings, lanes: int) -> None:
     if lanes < 2 or service.schemas is not None or service.config.is_rekeyed:
         return
 
-    def note(looked: int, found: int) -> None:
+    def note(look: FirstLook) -> None:
         if service.worker is not None:
-            service.worker.misplaced.note(looked, found)
+            service.worker.misplaced.cores = look.cores if service.config.can_be_rekeyed else 0.0
+            service.worker.misplaced.note(look.looked, look.found)
             if text := service.worker.misplaced.text:
                 log.warning("feedback does not meet its impressions", reason=text)
 
-    await look_at_places(settings, decoder_of(service.config), note)
+    attribution_ms = service.config.timing.attribution_ms
+    await look_at_places(settings, decoder_of(service.config), attribution_ms, note)
 
 
 async def _until_stopped(

@@ -9,13 +9,14 @@ from typing import Final, Protocol, TypeAlias
 import structlog
 
 from ..backoff import stopped_within
-from ..config import ONE
+from ..config import ONE, REKEY
 from ..errors import SchemaNotThere
 from ..exporter import Condition
 from ..lane import Lane
 from ..queries import UNICODE_VERSION
 from ..recompute.unjoined import LEAST, Unjoined
 from ..worker import (
+    MUCH_OF_A_CORE,
     Ownership,
     Worker,
     silence_text,
@@ -151,7 +152,6 @@ class JoinWatch:
 
 
 CORE_OVER_S: Final = 60.0
-MUCH_OF_A_CORE: Final = 0.7
 
 
 class CoreWatch:
@@ -171,8 +171,7 @@ class CoreWatch:
         share = (cpu_s - before_s) / max(now_s - since_s, CORE_OVER_S)
         self.text = (
             f"this process uses {share:.0%} of a core, and more than one do not share a lane of all"
-            " partitions: give it a faster core, or partition the topics alike and remove lanes ="
-            f' "{ONE}"'
+            f' partitions: give it a faster core, or set lanes = "{REKEY}" in [kafka]'
             if share >= MUCH_OF_A_CORE
             else ""
         )

@@ -9,10 +9,11 @@ from relevanced.metrics import Metric, catalog
 
 from .. import panes
 from ..changes import ChangeSettings
-from ..events import Limits
+from ..events import BY_ID, LAST_TOUCH, Limits
 from ..experiments import IMPRESSION, USER, Tracking
 from ..plan import EXPERIMENT_PREFIX, Plan, Surfaces
 from ..queries import USER_ID
+from ..schemas import JSON
 from .sections.changes import ChangesSection, resolved
 from .sections.derive import Declarations
 from .sections.experiments import Experiments, tracking
@@ -144,6 +145,12 @@ class Config:
     def lane_plan(self) -> Plan:
         """The same of lanes, which may read what a stage divides among them."""
         return replace(self.plan, rekeyed=self.is_rekeyed)
+
+    @property
+    def can_be_rekeyed(self) -> bool:
+        """Whether a stage can divide the events of the input topics among lanes."""
+        is_plain = all(source.keys.codec == JSON for source in self.sources)
+        return is_plain and self.attribution.join in (BY_ID, LAST_TOUCH)
 
     @property
     def of_inputs(self) -> "Config":

@@ -55,6 +55,10 @@ class Mark(msgspec.Struct, tag_field="type", tag="mark", frozen=True, omit_defau
     """By reason: what the stage refused since the last mark that counts."""
     skipped: dict[str, int] = {}
     """By reason: what a mapping left out since then."""
+    lost_from: int | None = None
+    """From this offset up to that of the mark, records were deleted before they were read."""
+    life: str = ""
+    """The id of the source's topic; "" in a cluster without ids."""
 
 
 class _Sent(msgspec.Struct, frozen=True):

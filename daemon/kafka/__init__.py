@@ -11,7 +11,7 @@ from .client import (
     client_arguments,
     consumer_arguments,
     kafka_settings,
-    retention_limits,
+    numbers_in,
     stage_settings,
     topic_retention,
 )
@@ -24,7 +24,7 @@ from .group_redis import (
     other_redis,
     take_group,
 )
-from .lane_log import LaneLog, LaneLogs, LogSpan
+from .lane_log import LaneLog, LaneLogs, LogSpan, changed_logs
 from .partitions import (
     NO_TIMESTAMP,
     AbortedLog,
@@ -42,14 +42,15 @@ from .partitions import (
 )
 from .reader import Reader
 from .refusals import Obstructed
-from .resuming import changed_logs
 from .source import KafkaSource
-from .stage import RekeyStage, StagePorts, make_stage_topic, source_offset
+from .stage import RekeyStage, StagePorts, make_stage_topic
+from .stage_offsets import Begin, begin_of
 from .topic_ids import FetchById
 from .topic_partition import Division, TopicPartition
 from .topics import (
     JAVA,
     PARTITIONERS,
+    Diagnosis,
     counts_or_obstacle,
     create_topic,
     fault_of,
@@ -88,9 +89,11 @@ __all__ = (
     "LaneLogs",
     "LIBRARIES",
     "RekeyStage",
-    "retention_limits",
+    "numbers_in",
     "stage_settings",
-    "source_offset",
+    "begin_of",
+    "Begin",
+    "Diagnosis",
     "StagePorts",
     "LogSpan",
     "make_stage_topic",

@@ -35,7 +35,7 @@ from ..config import (
     Secret,
 )
 from ..errors import RecordRefused, StartError, Unavailable
-from ..logins import Credential, Password, TlsFiles, tls_files
+from ..logins import Credential, NoteToken, Password, TlsFiles, ignore_token, tls_files
 from ..logins.sources import kafka_tokens
 from ..storage import consumer_group, lane_topics, stage_group
 from ..worker import Retention
@@ -213,7 +213,7 @@ async def topic_retention(
     Where only bytes limit a topic, or both do, its first record's age is how far it reaches back
     now. Never raises what Kafka answers: that is logged.
     """
-    limits = await _limits(settings)
+    limits = await topic_numbers(settings, settings.topics, _KEYS)
     kept: dict[str, Retention] = {}
     bounded = [topic for topic in settings.topics if _is_by_time(limits.get(topic))]
     for topic in bounded:
@@ -229,27 +229,33 @@ def _is_by_time(limits: Mapping[str, int] | None) -> bool:
     return limits is not None and limits.get("retention.bytes", _NO_LIMIT) == _NO_LIMIT
 
 
-async def _limits(settings: KafkaSettings) -> dict[str, dict[str, int]]:
-    """Topic → its limits; without those that this user may not read."""
+async def topic_numbers(
+    settings: KafkaSettings, topics: Sequence[str], keys: Sequence[str]
+) -> dict[str, dict[str, int]]:
+    """Topic → its settings of these keys; without those that this user may not read. Never raises
+    what Kafka answers: that is logged."""
     admin: Any = AIOKafkaAdminClient(**client_arguments(settings))
-    wanted = dict.fromkeys(_KEYS)
-    asked = [ConfigResource(ConfigResourceType.TOPIC, name, wanted) for name in settings.topics]
+    wanted = dict.fromkeys(keys)
+    asked = [ConfigResource(ConfigResourceType.TOPIC, name, wanted) for name in topics]
     try:
         async with asyncio.timeout(PATIENCE_S):
             await admin.start()
             answers = await admin.describe_configs(asked)
     except (KafkaError, OSError, TimeoutError) as error:
-        logger.info("retention of the topics cannot be read", reason=str(error) or "no answer")
+        reason = str(error) or "no answer"
+        logger.info("settings of topics cannot be read", settings=list(keys), reason=reason)
         return {}
     finally:
         await stop_client(admin.close())
-    return retention_limits([resource for answer in answers for resource in answer.resources])
+    return numbers_in([resource for answer in answers for resource in answer.resources], keys)
 
 
-def retention_limits(resources: Sequence[Sequence[Any]]) -> dict[str, dict[str, int]]:
-    """Topic → the limits in the answer to a request for its settings; without refused ones."""
+def numbers_in(
+    resources: Sequence[Sequence[Any]], keys: Sequence[str]
+) -> dict[str, dict[str, int]]:
+    """Topic → the numbers in the answer to a request for its settings; without refused ones."""
     return {
-        name: {key: int(value) for key, value, *_ in entries if key in _KEYS}
+        name: {key: int(value) for key, value, *_ in entries if key in keys}
         for code, _, _, name, entries in resources
         if code == 0
     }
@@ -267,7 +273,7 @@ async def _latest_first(first_times: FirstTimes, lanes: int) -> dict[str, int]:
     return latest
 
 
-def kafka_settings(config: Config) -> KafkaSettings:
+def kafka_settings(config: Config, note: NoteToken = ignore_token) -> KafkaSettings:
     """Addresses, credentials, topics and the consumer group of this configuration."""
     kafka = config.kafka
     by_token = kafka.sasl_mechanism in (OAUTHBEARER, MSK)
@@ -282,7 +288,7 @@ def kafka_settings(config: Config) -> KafkaSettings:
         sasl_mechanism=OAUTHBEARER if by_token else kafka.sasl_mechanism or "PLAIN",
         sasl_username=kafka.sasl_username,
         sasl_password=kafka.sasl_password,
-        tokens=kafka_tokens(kafka) if by_token else None,
+        tokens=kafka_tokens(kafka, note) if by_token else None,
         ssl_cafile=kafka.ssl_cafile,
         ssl_certfile=kafka.ssl_certfile,
         ssl_keyfile=kafka.ssl_keyfile,
@@ -293,9 +299,8 @@ def kafka_settings(config: Config) -> KafkaSettings:
     )
 
 
-def stage_settings(config: Config) -> KafkaSettings:
+def stage_settings(config: Config, settings: KafkaSettings) -> KafkaSettings:
     """The same for the stage that reads the input topics where they are not what lanes read."""
-    settings = kafka_settings(config)
     return replace(settings, topics=config.kafka.topics, group_id=stage_group(config))
 
 
@@ -305,9 +310,9 @@ BATCH_BYTES: Final = 256 << 10
 LINGER_MS: Final = 5
 SEND_TIMEOUT_S: Final = 15.0
 RETRY_PAUSE_S: Final = 1.0
+TOO_LARGE: Final = (MessageSizeTooLargeError, RecordListTooLargeError)
 _NEVER_TAKEN: Final = (
-    MessageSizeTooLargeError,
-    RecordListTooLargeError,
+    *TOO_LARGE,
     InvalidTopicError,
     InvalidTimestampError,
 )
@@ -316,8 +321,10 @@ _NEVER_TAKEN: Final = (
 class KafkaProducer:
     """Open by `start`, close by `stop`. Keys choose partitions as Java's producer does: murmur2."""
 
-    def __init__(self, settings: KafkaSettings) -> None:
+    def __init__(self, settings: KafkaSettings, batch_bytes: int = BATCH_BYTES) -> None:
+        """`batch_bytes`: several records are sent together up to this size."""
         self._settings = settings
+        self._batch_bytes = batch_bytes
         self._producer: Any = None
         self._waiting = 0
         self._failure: BaseException | None = None
@@ -395,7 +402,7 @@ class KafkaProducer:
             "request_timeout_ms": int(SEND_TIMEOUT_S * 1000),
             "acks": "all",
             "linger_ms": LINGER_MS,
-            "max_batch_size": BATCH_BYTES,
+            "max_batch_size": self._batch_bytes,
             "max_request_size": MAX_REQUEST_BYTES,
         }
 

@@ -22,10 +22,11 @@ from aiokafka.errors import KafkaError, OffsetOutOfRangeError
 
 from ..config import Start
 from ..errors import Unavailable
-from ..storage import LogMarks
+from ..storage import Head, LogMarks
+from ..worker import LogChanged
 from . import aiokafka_patches
 from .aiokafka_patches import client_of, unpacking_aside
-from .client import KafkaSettings, consumer_arguments, stop_client
+from .client import KafkaSettings, client_arguments, consumer_arguments, stop_client
 from .partitions import Record, not_yet_taken
 from .resuming import KnownLogs, log_bounds, starting_offsets
 from .topic_ids import fetch_by_id
@@ -189,3 +190,33 @@ class LaneLogs:
         for place, log in logs.items():
             self._consumer.seek(place, read.next_offsets[log])
         return read
+
+
+async def changed_logs(
+    settings: KafkaSettings, topic: str, heads: Mapping[int, Head]
+) -> dict[tuple[int, str], LogChanged]:
+    """Return, by lane and log, what is wrong with the logs of a topic that are not those which the
+    lanes have read. Logs of partitions that are not there are left out. Raises Unavailable.
+    """
+    aiokafka_patches.install()
+    counts, obstacle = await describe_topics(settings)
+    if obstacle is not None:
+        raise Unavailable(obstacle.reason)
+    consumer: Any = AIOKafkaConsumer(**client_arguments(settings))
+    changed = dict[tuple[int, str], LogChanged]()
+    try:
+        await consumer.start()
+        for lane, head in heads.items():
+            for log in head.offsets:
+                place = place_in(lane, log)
+                if place.topic != topic or place.partition >= counts[topic]:
+                    continue
+                try:
+                    await KnownLogs().resumption(consumer, {place: log}, head.offsets, head.logs)
+                except LogChanged as error:
+                    changed[lane, log] = error
+    except (KafkaError, OSError) as error:
+        raise Unavailable(f"Kafka: {error}") from error
+    finally:
+        await stop_client(aiokafka_patches.stop(consumer))
+    return changed

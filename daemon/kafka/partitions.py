@@ -192,6 +192,27 @@ def is_stuck(now_s: float, last_answer_s: float, session_timeout_s: float) -> bo
     return now_s - last_answer_s > 2 * session_timeout_s
 
 
+class Pulse:
+    """Whether a consumer shows signs of life: answers to fetches, and assignments."""
+
+    def __init__(self) -> None:
+        self.waits = True
+        """For an assignment."""
+        self._answered_ms: dict[TopicPartition, int | None] = {}
+        self._since_s = time.monotonic()
+
+    def is_stuck(
+        self, consumer: Any, places: Iterable[TopicPartition], session_timeout_s: float
+    ) -> bool:
+        """Whether there was none for so long that the consumer is better replaced. `places`: what
+        it fetches now."""
+        now_s, before = time.monotonic(), self._answered_ms
+        self._answered_ms = {place: consumer.last_poll_timestamp(place) for place in places}
+        if not self.waits and (self._answered_ms != before or not before):
+            self._since_s = now_s
+        return is_stuck(now_s, self._since_s, session_timeout_s)
+
+
 class UnansweredFetches:
     """Finds the topic-partitions whose fetches are not answered while those of others are."""
 

@@ -6,23 +6,19 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 import structlog
-from aiokafka import AIOKafkaConsumer
 from aiokafka.errors import KafkaError, OffsetOutOfRangeError, for_code
 from aiokafka.protocol.fetch import FetchRequest
 from aiokafka.record.memory_records import MemoryRecords
 
 from ..config import Ago, LogEnd, Start
 from ..errors import Unavailable
-from ..storage import Head, LogMark, LogMarks, checksum_of
+from ..storage import LogMark, LogMarks, checksum_of
 from ..telemetry import ADVICE, NoteFault, ignore_fault
 from ..worker import LogChanged, LogReplaced, LogRewritten, OffsetBeyondEnd, PartitionStatus
-from . import aiokafka_patches
 from .aiokafka_patches import client_of
-from .client import KafkaSettings, client_arguments, stop_client
 from .partitions import records_of, resume_offset
 from .topic_ids import Fence, is_fetched_by_id, topic_ids
-from .topic_partition import Logs, TopicPartition, place_in
-from .topics import describe_topics
+from .topic_partition import Logs, TopicPartition
 
 ANSWER_PATIENCE_S: Final = 10.0
 
@@ -316,33 +312,3 @@ async def ids_of_logs(consumer: Any, logs: Logs) -> dict[str, str]:
     """
     ids = await ids_by_leader(client_of(consumer), logs)
     return {logs[place]: topic_id for place, topic_id in ids.items()}
-
-
-async def changed_logs(
-    settings: KafkaSettings, topic: str, heads: Mapping[int, Head]
-) -> dict[tuple[int, str], LogChanged]:
-    """Return, by lane and log, what is wrong with the logs of a topic that are not those which the
-    lanes have read. Logs of partitions that are not there are left out. Raises Unavailable.
-    """
-    aiokafka_patches.install()
-    counts, obstacle = await describe_topics(settings)
-    if obstacle is not None:
-        raise Unavailable(obstacle.reason)
-    consumer: Any = AIOKafkaConsumer(**client_arguments(settings))
-    changed = dict[tuple[int, str], LogChanged]()
-    try:
-        await consumer.start()
-        for lane, head in heads.items():
-            for log in head.offsets:
-                place = place_in(lane, log)
-                if place.topic != topic or place.partition >= counts[topic]:
-                    continue
-                try:
-                    await KnownLogs().resumption(consumer, {place: log}, head.offsets, head.logs)
-                except LogChanged as error:
-                    changed[lane, log] = error
-    except (KafkaError, OSError) as error:
-        raise Unavailable(f"Kafka: {error}") from error
-    finally:
-        await stop_client(aiokafka_patches.stop(consumer))
-    return changed

@@ -8,27 +8,25 @@ fails makes the sources of this process begin anew from there, and lanes drop wh
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, Final
 
-import msgspec
 import structlog
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener
-from aiokafka.errors import KafkaError
-from aiokafka.structs import OffsetAndMetadata
+from aiokafka.errors import InvalidTimestampError, KafkaError
 
 from ..backoff import pause_s, stopped_within
 from ..config import Start
-from ..errors import RecordRefused, StartError, Unavailable
+from ..errors import RecordRefused, Unavailable
 from ..events import Decoder
-from ..storage import LogMark
-from ..telemetry import RateLimit
+from ..lane import WAY_OUT
+from ..telemetry import ADVICE, NoteFault, RateLimit, ignore_fault
 from ..worker import (
+    MOST_BYTES,
     DeadLetter,
     DeadLetterTopic,
-    LogChanged,
     Message,
     RefusedParts,
     RefusedRecordsLog,
@@ -38,13 +36,34 @@ from ..worker import (
 )
 from . import aiokafka_patches
 from .aiokafka_patches import client_of
-from .client import KafkaProducer, KafkaSettings, consumer_arguments, stop_client
-from .partitions import IdleLogs, Record, is_at_end, resume_offset
-from .resuming import ids_by_leader, log_bounds, require_same_topic, starting_offsets
+from .client import (
+    BATCH_BYTES,
+    TOO_LARGE,
+    KafkaProducer,
+    KafkaSettings,
+    consumer_arguments,
+    stop_client,
+    topic_numbers,
+)
+from .partitions import IdleLogs, Pulse, Record, is_at_end
+from .stage_offsets import Beginnings, beginnings
 from .topic_ids import Fence, fetch_by_id
 from .topic_partition import TopicPartition
-from .topics import JAVA, PARTITIONERS, create_topic, wait_for_topics
+from .topics import (
+    JAVA,
+    PARTITIONERS,
+    Diagnosis,
+    NoteCounts,
+    create_topic,
+    fault_of,
+    ignore_counts,
+)
 
+LIMIT: Final = "max.message.bytes"
+OVERHEAD_BYTES: Final = 128
+"""A record is longer than its value by less, with its batch."""
+LEAST_BYTES: Final = 4_096
+STOPPED_PAUSE_S: Final = 60.0
 POLL_MS: Final = 200
 MOST_RECORDS: Final = 2_000
 COMMIT_EVERY_S: Final = 1.0
@@ -75,9 +94,12 @@ class StagePorts:
     refused: RefusedRecordsLog = field(default_factory=RefusedRecordsLog)
     show_lag: Callable[[str, int, int | None], None] = lambda topic, partition, records: None
     """Takes how many records of a source are not sent yet; None: this process sends none."""
-    show_stopped: Callable[[str, int], None] = lambda topic, partition: None
-    """Takes a source that is not read on."""
+    show_stopped: Callable[[str, int, bool], None] = lambda topic, partition, stopped: None
+    """Takes a source that is not read on, or is again."""
+    note_sent: Callable[[str, int], None] = lambda topic, events: None
     note_letters: Callable[[int], None] = lambda count: None
+    note: NoteFault = ignore_fault
+    note_counts: NoteCounts = ignore_counts
 
 
 class RekeyStage:
@@ -86,8 +108,13 @@ class RekeyStage:
     def __init__(self, ports: StagePorts) -> None:
         aiokafka_patches.install()
         self._ports = ports
+        self._most_bytes = MOST_BYTES
+        """Of a record that the topic takes."""
+        self._with_times = True
         self._producer = KafkaProducer(ports.settings)
         self._consumer: Any = None
+        self._diagnosis = Diagnosis(ports.settings, ports.note, ports.note_counts)
+        self._pulse = Pulse()
         self._generation = 0
         """Grows with every rebalance."""
         self._to_begin = set[TopicPartition]()
@@ -98,29 +125,41 @@ class RekeyStage:
         self._failures = 0
         self._idle = IdleLogs(ports.settings.idle_after_s)
         self._idle_said_s = self._settled_s = -COMMIT_EVERY_S
+        self._look_s = 0.0
+        """When sources that are stopped are looked at again."""
         self._said = RateLimit[str]()
         self.stopped: dict[TopicPartition, str] = {}
         """Why a source is not read on, until an operator does something."""
         self.waits = ""
         """Why nothing is sent now; "" where something is."""
+        self.remark = ""
+        """What is worth knowing, though all is sent."""
 
     @property
     def says(self) -> str:
         """What keeps sources from being sent: for readiness."""
         stopped = (f"{place_text(place)}: {why}" for place, why in sorted(self.stopped.items()))
-        return "; ".join([*stopped, *([self.waits] if self.waits else [])])
+        obstacle = self._diagnosis.obstacle
+        missing = "" if obstacle is None else obstacle.reason
+        return "; ".join(filter(None, [*stopped, missing, self.waits]))
 
     async def run(self, stop: asyncio.Event) -> None:
         """Send until the process is to stop."""
         try:
+            await self._measure()
             await self._connect(stop)
             while not stop.is_set():
                 try:
                     await self._turn()
-                    self._failures, self.waits = 0, ""
                 except (Unavailable, RecordRefused, KafkaError) as error:
-                    self._begin_anew(f"{type(error).__name__}: {error}")
+                    self._begin_anew(error)
+                    await self._fit(error)
                     await stopped_within(stop, pause_s(self._failures, 0.5))
+                if self._is_stuck():
+                    self._ports.note("stuck")
+                    logger.warning("the stage connects anew", advice=ADVICE["stuck"])
+                    await self._disconnect()
+                    await self._connect(stop)
             if self._consumer is not None and not self._failures:
                 await self._settle(self._generation)
         except (Unavailable, RecordRefused, KafkaError) as error:
@@ -128,8 +167,39 @@ class RekeyStage:
         finally:
             await self._close()
 
-    async def _connect(self, stop: asyncio.Event) -> None:
+    async def _measure(self) -> int | None:
+        """Send no records that are larger than those that the topic takes, and return that; None
+        where this user may not ask for it."""
+        topic = self._ports.topic
+        found = await topic_numbers(self._ports.settings, [topic], [LIMIT])
+        stated = found.get(topic, {}).get(LIMIT)
+        await self._limit(stated or self._most_bytes)
+        return stated
+
+    async def _limit(self, most_bytes: int) -> None:
+        self._most_bytes = most_bytes
+        await self._producer.stop()
+        self._producer = KafkaProducer(self._ports.settings, min(BATCH_BYTES, most_bytes))
         await self._producer.start()
+
+    async def _fit(self, error: Exception) -> None:
+        """Let the topic take what it refused, as far as that is possible."""
+        if isinstance(error.__cause__, TOO_LARGE):
+            before = self._most_bytes
+            if (await self._measure() or before) >= before:
+                await self._limit(max(before // 2, LEAST_BYTES))
+            logger.warning(
+                "the topic of the stage takes smaller records only",
+                topic=self._ports.topic,
+                most_bytes=self._most_bytes,
+                advice=f"Larger events are refused (too_large). Raise its {LIMIT}, and restart.",
+            )
+        elif isinstance(error.__cause__, InvalidTimestampError) and self._with_times:
+            self._with_times = False
+            logger.warning("the topic of the stage refuses the times of records: they are left out")
+
+    async def _connect(self, stop: asyncio.Event) -> None:
+        self._pulse = Pulse()
         while self._consumer is None and not stop.is_set():
             consumer = AIOKafkaConsumer(**consumer_arguments(self._ports.settings))
             try:
@@ -138,31 +208,48 @@ class RekeyStage:
                 consumer.subscribe(self._ports.settings.topics, listener=_Assigned(self, consumer))
                 self._consumer = consumer
             except KafkaError as error:
-                self._begin_anew(str(error))
+                self._begin_anew(error)
                 await stop_client(aiokafka_patches.stop(consumer))
                 await stopped_within(stop, pause_s(self._failures, 0.5))
 
-    async def _close(self) -> None:
+    def _is_stuck(self) -> bool:
+        patience_s = self._ports.settings.session_timeout_s
+        consumer = self._consumer
+        return consumer is not None and self._pulse.is_stuck(consumer, self._runs, patience_s)
+
+    async def _disconnect(self) -> None:
         consumer, self._consumer = self._consumer, None
+        self.assign(())
         if consumer is not None:
             await stop_client(aiokafka_patches.stop(consumer))
+
+    async def _close(self) -> None:
+        await self._diagnosis.stop()
+        await self._disconnect()
         await self._producer.stop()
 
-    def assign(self, assigned: Iterable[TopicPartition]) -> None:
-        """Take over what a rebalance assigned: all of it begins at what is committed."""
+    def assign(self, assigned: Iterable[TopicPartition], *, waits: bool = False) -> None:
+        """Take over what a rebalance assigned: all of it begins at what is committed. `waits`: it
+        is not known yet."""
         self._generation += 1
-        for place in self._runs | self.stopped:
+        self._pulse.waits = waits
+        for place in self._runs.keys() | self._to_begin | self.stopped.keys():
             self._ports.show_lag(*place, None)
         self._runs.clear()
         self._letters.clear()
         self.stopped.clear()
         self._to_begin = set(assigned)
 
-    def _begin_anew(self, reason: str) -> None:
+    def _begin_anew(self, error: Exception) -> None:
         self._failures += 1
-        self.waits = reason
-        if records := self._said.due(reason, 1, time.monotonic()):
-            logger.warning("sources are sent again", reason=reason, times=records)
+        fault = fault_of(error) if isinstance(error, KafkaError) else "unsent"
+        advice = "" if fault == "unreadable" else ADVICE[fault]  # a rebalance, or a log's start
+        reason = f"{type(error).__name__}: {error}"
+        self.waits = f"{reason}. {advice}".rstrip()
+        if times := self._said.due(reason, 1, time.monotonic()):
+            logger.warning("sources are sent again", reason=reason, times=times, advice=advice)
+            if advice:
+                self._ports.note(fault)
         self._to_begin |= self._runs.keys()
         self._runs.clear()
         self._letters.clear()
@@ -170,6 +257,9 @@ class RekeyStage:
     # Turns
 
     async def _turn(self) -> None:
+        self._diagnose()
+        if self.stopped and time.monotonic() >= self._look_s:
+            self._to_begin |= self.stopped.keys()
         if self._to_begin:
             await self._begin(self._generation)
         generation = self._generation
@@ -185,7 +275,7 @@ class RekeyStage:
     async def _send(
         self, place: TopicPartition, records: Sequence[Record], generation: int
     ) -> None:
-        turn = 0
+        sent = turn = 0
         for record in records:
             run = self._runs.get(place)
             if run is None or generation != self._generation:
@@ -193,21 +283,29 @@ class RekeyStage:
             at_ms = None if record.timestamp < 0 else record.timestamp
             refusals = RefusedParts()
             decoded = chain.from_iterable(self._ports.decoder.slices_of(record))
-            for message in run.read(record.offset, at_ms, refusals.noting(decoded)):
+            for message in run.read(record.offset, at_ms, decoded, refusals.note):
                 await self._produce(message)
                 turn += 1
+            sent += refusals.taken
             if letter := refusals.letter(record):
                 self._letters.append(letter)
             turn += 1
             if turn >= TURN_MESSAGES:
                 turn = 0
                 await asyncio.sleep(0)
+        self._ports.note_sent(place.topic, sent)
+
+    def _diagnose(self) -> None:
+        """Look for input topics that are gone, now and then: nothing else tells it."""
+        consumer, topics = self._consumer, self._ports.settings.topics
+        none = not self._runs and not self.stopped
+        self._diagnosis.check_if(none or not all(map(consumer.partitions_for_topic, topics)))
 
     async def _produce(self, message: Message) -> None:
         await self._producer.send(
             self._ports.topic,
             message.value,
-            timestamp_ms=message.timestamp_ms,
+            timestamp_ms=message.timestamp_ms if self._with_times else None,
             partition=message.partition,
         )
 
@@ -239,6 +337,7 @@ class RekeyStage:
         await self._producer.flush()
         self._settled_s = time.monotonic()
         await self._commit(points, generation)
+        self._failures, self.waits = 0, ""
 
     async def _commit(
         self, points: Mapping[TopicPartition, tuple[int, str]], generation: int
@@ -251,73 +350,58 @@ class RekeyStage:
     # Where sources begin
 
     async def _begin(self, generation: int) -> None:
-        places = sorted(self._to_begin)
-        consumer, client = self._consumer, client_of(self._consumer)
-        bounds = await log_bounds(consumer, places)
-        # After the bounds: see `topic_ids`.
-        ids = await ids_by_leader(
-            client, [TopicPartition(t, 0) for t in self._ports.settings.topics]
-        )
-        known, stored = await self._known(places, {topic: id_ for (topic, _), id_ in ids.items()})
-        logs = {place: place_text(place) for place in places}
-        first = await starting_offsets(consumer, logs, self._ports.start, int(time.time() * 1000))
+        places, consumer, ports = sorted(self._to_begin), self._consumer, self._ports
+        topics, now_ms = ports.settings.topics, int(time.time() * 1000)
+        own = [TopicPartition(ports.topic, number) for number in range(ports.partitions)]
+        found = await beginnings(consumer, places, topics, own, ports.start, now_ms)
         if generation != self._generation:
             return
-        targets = self._targets()
-        begun = dict[TopicPartition, tuple[int, str]]()
-        for place in places:
-            offset, metadata = stored.get(place, (first[logs[place]], ""))
-            of_topic = known.get(place.topic), ids.get(TopicPartition(place.topic, 0))
-            try:
-                offset = source_offset(
-                    place, offset, (bounds[0][place], bounds[1][place]), *of_topic
-                )
-            except StartError as error:
-                self._stop(place, str(error))
-                continue
-            if of_topic[1] is not None:
-                self._fence[place] = of_topic[1]
-            self._runs[place] = SourceRun(*place, offset, state_in(metadata), targets)
-            begun[place] = self._runs[place].point
-        # Before anything is sent: where a source began must not be asked for again.
-        await self._commit(begun, generation)
-        if generation != self._generation:
-            return  # while the broker was away: what is assigned now is still to begin
-        for place, (offset, _) in begun.items():
-            consumer.seek(place, offset)
-        consumer.resume(*begun)
+        self._say_growth(found.partitions)
+        targets = self._targets(found.partitions)
+        for place, at in found.begins.items():
+            if at.life:
+                self._fence[place] = at.life
+            state = state_in(at.metadata)
+            self._runs[place] = SourceRun(
+                *place, at.offset, state, targets, lost_from=at.lost_from, life=at.life
+            )
+            ports.show_lag(*place, found.ends[place] - at.offset)
+            if self.stopped.pop(place, None):
+                ports.show_stopped(*place, False)
+            consumer.seek(place, at.offset)
+        consumer.resume(*found.begins)
+        for place, why in found.stopped.items():
+            self._stop(place, why)
         self._to_begin.clear()
-        logger.info("sources are sent", sources={logs[p]: at for p, (at, _) in begun.items()})
+        for run in [self._runs[place] for place in found.begins]:
+            for message in run.begin():
+                await self._produce(message)
+        logger.info("sources are sent", sources=dict(_offsets(found)))
 
-    async def _known(
-        self, places: Sequence[TopicPartition], ids: Mapping[str, str]
-    ) -> tuple[dict[str, str], dict[TopicPartition, tuple[int, str]]]:
-        """Return the ids of the topics that were sent, and what is committed of these sources.
+    def _say_growth(self, divided: int) -> None:
+        topic, partitions = self._ports.topic, self._ports.partitions
+        self.remark = (
+            f"topic {topic} has {partitions} partitions, and events are divided among {divided} of"
+            f" them, as at first: another lane would not have their impressions. {WAY_OUT}"
+            if partitions > divided
+            else ""
+        )
+        if self.remark and self._said.due(self.remark, 1, time.monotonic()):
+            logger.warning("partitions of the stage stay empty", reason=self.remark)
 
-        With a topic Kafka deletes what groups have committed of it. So the ids are committed with
-        the topic that the stage writes, once they are known.
-        """
-        own = TopicPartition(self._ports.topic, 0)
-        coordinator = self._consumer._coordinator
-        found = await coordinator.fetch_committed_offsets([*places, own])
-        stored = {p: (at.offset, at.metadata) for p, at in found.items() if at.offset >= 0}
-        _, text = stored.pop(own, (0, ""))
-        known = msgspec.json.decode(text or "{}", type=dict[str, str])
-        if ids.keys() - known.keys():
-            noted = OffsetAndMetadata(0, msgspec.json.encode({**ids, **known}).decode())
-            assignment = self._consumer._subscription.subscription.assignment
-            await coordinator.commit_offsets(assignment, {own: noted})
-        return known, stored
-
-    def _targets(self) -> Targets:
+    def _targets(self, partitions: int) -> Targets:
         ports, consumer = self._ports, self._consumer
         sources = {t: len(consumer.partitions_for_topic(t) or ()) for t in ports.settings.topics}
-        return Targets(ports.partitions, PARTITIONERS[JAVA], sources, ports.base_ms)
+        most = self._most_bytes - OVERHEAD_BYTES
+        return Targets(partitions, PARTITIONERS[JAVA], sources, ports.base_ms, most)
 
     def _stop(self, place: TopicPartition, why: str) -> None:
+        """Leave a source; it is looked at again now and then, as its log may come back."""
+        self._look_s = time.monotonic() + STOPPED_PAUSE_S
+        self._ports.show_stopped(*place, True)
+        if self.stopped.get(place) != why:
+            logger.error("source stopped", topic=place.topic, partition=place.partition, reason=why)
         self.stopped[place] = why
-        self._ports.show_stopped(*place)
-        logger.error("source stopped", topic=place.topic, partition=place.partition, reason=why)
 
 
 def place_text(place: TopicPartition) -> str:
@@ -325,29 +409,8 @@ def place_text(place: TopicPartition) -> str:
     return f"{place.topic}[{place.partition}]"
 
 
-def source_offset(
-    place: TopicPartition,
-    offset: int,
-    bounds: tuple[int, int],
-    known_id: str | None,
-    topic_id: str | None,
-) -> int:
-    """Where a source is read on that was read up to this offset; its log has these bounds, and its
-    topic this id. Raises StartError where that is not the log that was sent: lanes would take its
-    first records for ones that they have."""
-    try:
-        require_same_topic(place, offset, LogMark(known_id), topic_id)
-        found, gone = resume_offset(place, offset, *bounds, topic_id)
-    except LogChanged as error:
-        raise StartError(f"{error.why} Set [rekey] topic to a new name") from error
-    if gone:
-        logger.error(
-            "records lost before they were read",
-            topic=place.topic,
-            partition=place.partition,
-            records=gone,
-        )
-    return found
+def _offsets(found: Beginnings) -> Iterator[tuple[str, int]]:
+    return ((place_text(place), at.offset) for place, at in found.begins.items())
 
 
 class _Assigned(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types
@@ -357,7 +420,7 @@ class _Assigned(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka ha
         self._stage, self._consumer = stage, consumer
 
     def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
-        self._stage.assign(())
+        self._stage.assign((), waits=True)
 
     def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
         # Before a record can pass; see `member`. The stage seeks and resumes.
@@ -367,10 +430,12 @@ class _Assigned(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka ha
         self._stage.assign(assigned)
 
 
-async def make_stage_topic(settings: KafkaSettings, topic: str, partitions: int) -> None:
+async def make_stage_topic(
+    settings: KafkaSettings, topic: str, partitions: int, inputs: Diagnosis
+) -> None:
     """Create the topic that the stage writes, unless it is there; else say the command that does,
-    once. `settings`: of the input topics, which are waited for."""
-    await wait_for_topics(settings)
+    once. The `inputs` are waited for."""
+    await inputs.wait_for_topics()
     try:
         await create_topic(settings, topic, partitions=partitions)
     except (KafkaError, OSError) as error:

@@ -28,7 +28,7 @@ from aiokafka.partitioner import murmur2
 from aiokafka.protocol.metadata import MetadataRequest
 
 from ..backoff import doubled_s
-from ..config import ONE
+from ..config import ONE, REKEY
 from ..errors import StartError, Unavailable
 from ..telemetry import ADVICE, KafkaFault, NoteFault, ignore_fault
 from . import aiokafka_patches
@@ -42,7 +42,8 @@ FIRST_PAUSE_S: Final = 0.5
 LONGEST_PAUSE_S: Final = 5.0
 
 WAY_OUT: Final = (
-    f'add lanes = "{ONE}" to [kafka]: one process then reads all partitions as one lane'
+    f'add lanes = "{ONE}" to [kafka]: one process then reads all partitions as one lane. Where that'
+    f' is too much for a core: lanes = "{REKEY}"'
 )
 """What helps where topics do not fit together."""
 

@@ -29,7 +29,7 @@ from .attribute_texts import (
     ParsedAttributes,
     once_per_text,
 )
-from .chain import Chain, Taken
+from .chain import WAY_OUT, Chain, Taken, lost_records
 from .columns import arrays, indexes
 from .columns.arrays import (
     DTYPES,
@@ -264,6 +264,8 @@ __all__ = (
     "Subjects",
     "summed",
     "Taken",
+    "WAY_OUT",
+    "lost_records",
     "Tables",
     "take",
     "TextRows",

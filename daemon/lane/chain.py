@@ -10,6 +10,9 @@ each once, and in the order of the source:
 
 Where the log has lost messages, nobody sends them again: the next one of a source is then taken
 whatever it names.
+
+The offsets of a topic that was created again begin anew: its messages would be repeats. So marks
+tell the id of the topic, and a lane that took another one stops.
 """
 
 from collections import Counter
@@ -19,12 +22,15 @@ from typing import Final
 
 import msgspec
 
-from ..events import IDLE, NOTHING, Of, Place
+from ..errors import SourceReplaced
+from ..events import IDLE, NOTHING, Mark, Of, Place
 from .log_names import log_name
 
 TAKEN: Final = "taken"
 REPEAT: Final = "repeat"
 EARLY: Final = "early"
+WAY_OUT: Final = "Set [rekey] topic to a new name: all is then read again, under a new namespace."
+"""What helps where a stage, or what it sends, does not fit to what lanes have taken."""
 
 
 UNKNOWN: Final = ""
@@ -45,6 +51,16 @@ class Taken(msgspec.Struct):
     """Log → the last message of it."""
     after_gap: set[str] = set()
     """The logs of which the next message may name any."""
+    lives: dict[str, str] = {}
+    """Topic → the id under which its events were taken."""
+
+
+def lost_records(last: Place, mark: Mark) -> int:
+    """How many records of a source were deleted before they were read, by a mark that is taken
+    after this message. Those before it were read or told by a run that was not committed."""
+    if mark.lost_from is None:
+        return 0
+    return max(mark.of.offset - max(mark.lost_from, last[0] + (last[1] >= 0)), 0)
 
 
 @dataclass
@@ -71,6 +87,19 @@ class Chain:
             taken.after_gap.discard(log)
             self.idle_ms.pop(log, None)
         return found == TAKEN
+
+    def require_same_life(self, topic: str, life: str) -> None:
+        """Note the id of a topic. Raises SourceReplaced where another one was taken."""
+        known = self.taken.lives.setdefault(topic, life) if life else life
+        if known != life:
+            raise SourceReplaced(
+                f"topic {topic} was deleted and created again: its id was {known} and is {life}."
+                f" {WAY_OUT}"
+            )
+
+    def last_of(self, of: Of) -> Place:
+        """The place of the last message that was taken of the same source."""
+        return self.taken.last.get(log_name(of.topic, of.partition), NOTHING)
 
     def note_gap(self) -> None:
         """Note that messages are lost: who has sent them does not send them again."""

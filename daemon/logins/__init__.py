@@ -3,7 +3,7 @@ tokens, and what it does when a server refuses them.
 """
 
 from .credentials import Credential, Password, TlsFiles, content_of, tls_files
-from .token_source import TokenSource
+from .token_source import NoteToken, TokenSource, ignore_token
 from .tokens import Token
 
 __all__ = (
@@ -14,4 +14,6 @@ __all__ = (
     "TlsFiles",
     "Token",
     "TokenSource",
+    "NoteToken",
+    "ignore_token",
 )

@@ -19,7 +19,7 @@ from ..config import (
 from ..errors import Unavailable
 from ..extras import lacking
 from .issuers import AzureIdentity, ClientCredentials, GoogleIdentity
-from .token_source import TokenSource
+from .token_source import NoteToken, TokenSource, ignore_token
 from .tokens import Token
 
 OF_AZURE_REDIS: Final = "https://redis.azure.com/.default"
@@ -38,34 +38,35 @@ class _TokenKeys(Protocol):
     def token_scope(self) -> str | None: ...
 
 
-def kafka_tokens(kafka: KafkaSection) -> TokenSource:
+def kafka_tokens(kafka: KafkaSection, note: NoteToken = ignore_token) -> TokenSource:
     """Return what a login by OAUTHBEARER shows to brokers."""
     if kafka.sasl_mechanism == MSK:
         region, setting = kafka.token_region or "", f"kafka.sasl_mechanism={MSK}"
         policy = "kafka.token_region, and the policy of this AWS identity"
-        return TokenSource(_of_aws(setting, lambda aws: aws.of_msk(setting, region)), policy)
+        fetch = _of_aws(setting, lambda aws: aws.of_msk(setting, region))
+        return TokenSource(fetch, policy, note=note)
     kind = kafka.token or OIDC
     names = ["kafka.token_scope"] if kind == AZURE else ["kafka.token"]
     if kind == OIDC:
         names = ["kafka.token_url", "kafka.token_client_id", "kafka.token_scope"]
     fetch = _by_http("kafka", kind, kafka, kafka.token_scope, for_kafka=True)
-    return TokenSource(fetch, ", ".join(names))
+    return TokenSource(fetch, ", ".join(names), note=note)
 
 
-def redis_tokens(redis: RedisSection, user: str) -> TokenSource:
+def redis_tokens(redis: RedisSection, user: str, note: NoteToken = ignore_token) -> TokenSource:
     """Return what is shown to Redis as the password of a user; `redis.token` is given."""
     kind = redis.token or OIDC
     settings = "redis.token and the settings beside it"
     if kind in (OIDC, AZURE, GCP):
         scope = redis.token_scope or (OF_AZURE_REDIS if kind == AZURE else None)
         fetch = _by_http("redis", kind, redis, scope, for_kafka=False)
-        return TokenSource(fetch, settings)
+        return TokenSource(fetch, settings, note=note)
     setting = f'redis.token="{kind}"'
     service = "memorydb" if kind == MEMORYDB else "elasticache"
     given = (setting, redis.token_region or "", service, redis.token_cache or "", user)
     is_serverless = kind == ELASTICACHE_SERVERLESS
     fetch = _of_aws(setting, lambda aws: aws.of_cache(*given, is_serverless=is_serverless))
-    return TokenSource(fetch, settings)
+    return TokenSource(fetch, settings, note=note)
 
 
 def _by_http(

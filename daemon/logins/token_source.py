@@ -5,7 +5,7 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 import structlog
 
@@ -16,7 +16,14 @@ from .tokens import Token, TokenCache
 PATIENCE_S: Final = 5.0
 """So long a login waits for a new token while the old one still serves."""
 
+NoteToken: TypeAlias = Callable[[Literal["ok", "failed"], float | None], None]
+"""Takes what became of a request for a token, and how many seconds a new one lives."""
+
 logger = structlog.get_logger(__name__)
+
+
+def ignore_token(_: str, __: float | None) -> None:
+    """Count nothing: the default of callers that have no telemetry."""
 
 
 class TokenSource:
@@ -27,11 +34,13 @@ class TokenSource:
         fetch: Callable[[], Awaitable[Token]],
         settings: str = "",
         clock: Callable[[], float] = time.monotonic,
+        note: NoteToken = ignore_token,
     ) -> None:
         """`fetch` raises Unavailable; `settings` are what to look at where a token is refused."""
         self.settings = settings
         self._fetch = fetch
         self._clock = clock
+        self._note = note
         self._cache = TokenCache()
         self._renewing: asyncio.Task[Unavailable | None] | None = None
         self._failures = 0
@@ -71,12 +80,15 @@ class TokenSource:
     async def _renew(self) -> Unavailable | None:
         asked_s = self._clock()
         try:
-            self._cache.keep(await self._fetch(), asked_s)
+            token = await self._fetch()
         except Unavailable as error:
+            self._note("failed", None)
             if self._failures == 0 and self._cache.usable(self._clock()) is not None:
                 logger.warning("the token cannot be renewed yet", reason=str(error))
             self._failures += 1
             self._next_try_s = self._clock() + pause_s(self._failures, random.random())
             return error
+        self._cache.keep(token, asked_s)
+        self._note("ok", token.lifetime_s - (self._clock() - asked_s))
         self._failures = 0
         return None

@@ -42,7 +42,7 @@ from ..judgements import (
     unread,
 )
 from ..lane import Lane
-from ..logins import Credential, Password
+from ..logins import Credential, NoteToken, Password, ignore_token
 from ..mapping import TopicDecoder
 from ..queries import HASHED, hashed_keys
 from ..schemas import SchemaBook
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from ..registry import Outcome, Registry, RegistrySettings, SchemaFiller
 
 
-def client_of(config: Config) -> Client:
+def client_of(config: Config, note: NoteToken = ignore_token) -> Client:
     """Return a client, which connects when first used. Raises ValueError."""
     redis = config.redis
     given = {
@@ -67,7 +67,7 @@ def client_of(config: Config) -> Client:
         user = unquote(split_address(redis.url.reveal())[1].rpartition("@")[0].partition(":")[0])
         from ..logins.sources import redis_tokens
 
-        credential = redis_tokens(redis, user)
+        credential = redis_tokens(redis, user, note)
     elif redis.password is not None:
         credential = Password(redis.password)
     access = Access(

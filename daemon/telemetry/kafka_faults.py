@@ -22,6 +22,7 @@ KafkaFault: TypeAlias = Literal[
     "log_replaced",
     "stuck",
     "other_redis",
+    "unsent",
 ]
 NoteFault: TypeAlias = Callable[[KafkaFault], None]
 
@@ -60,6 +61,8 @@ ADVICE: Final[Mapping[KafkaFault, str]] = {
     "log_shorter": f"The log lost its end: restore it, and the lane goes on by itself. {_ACCEPT}",
     "log_replaced": f"This is not the log that was read. {_ACCEPT}",
     "stuck": "The client is replaced. If that happens often, check the brokers for one that hangs.",
+    "unsent": "Sending continues by itself: check the brokers, min.insync.replicas, and that this"
+    " user may write to the topic of the stage, read the input topics, and use the group.",
     "other_redis": "Correct redis.url, or kafka.group_id: this process stays out of the group, and"
     " those in it go on. Where its Redis has taken the place of the other one, stop what is left of"
     " that, and let it have the group: `relevanced lane take-group --config FILE`.",

@@ -107,6 +107,7 @@ _openmetrics_text: Callable[[Collector], bytes] = generate_openmetrics
 
 COMMIT_OUTCOMES: Final = ("applied", "already", "lost", "damaged")
 REGISTRY_OUTCOMES: Final = ("ok", "missing", "failed")
+TOKEN_OUTCOMES: Final = ("ok", "failed")
 REBUILT_FROM: Final = ("kafka_start", "stored_offsets")
 BATCH_BUCKETS_S: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 EVICTS_ANY_KEY: Final = "allkeys-"
@@ -154,6 +155,8 @@ class Telemetry:
         )
         self.lost_history_s = _gauge("relevanced_lost_history_seconds", registry)
         self.split_ids = _counter("relevanced_split_ids_total", registry)
+        self.source_stopped = _gauge("relevanced_source_stopped", registry)
+        self.rekeyed_events = _counter("relevanced_rekeyed_events_total", registry)
         self.rekey_messages = _counter("relevanced_rekey_messages_total", registry)
         self.lifted_partitions = _gauge("relevanced_lifted_partitions", registry)
         self.wrong_lane_feedback = _counter("relevanced_wrong_lane_feedback_total", registry)
@@ -162,6 +165,8 @@ class Telemetry:
         self.registry_requests = _counter("relevanced_registry_requests_total", registry)
         self.mapped_records = _counter("relevanced_mapped_records_total", registry)
         self.mapped_slowly = _counter("relevanced_mapped_slowly_total", registry)
+        self._token_requests = _counter("relevanced_token_requests_total", registry)
+        self._token_expiry_s = _gauge("relevanced_token_expiry_timestamp_seconds", registry)
         self.exporter_lease_held = _gauge("relevanced_exporter_lease_held", registry)
         self._catching_up = _gauge("relevanced_catching_up", registry)
         self.superseded = _gauge("relevanced_superseded", registry)
@@ -255,6 +260,7 @@ class Telemetry:
             self.watermark_s,
             self.watermark_ahead_s,
             self.partition_unreadable,
+            self.source_stopped,
         ):
             _remove(gauge, topic, str(partition))
 
@@ -270,6 +276,14 @@ class Telemetry:
     def registry_asked(self, outcome: str) -> None:
         """Count a question to the schema registry: one of REGISTRY_OUTCOMES."""
         self.registry_requests.labels(outcome).inc()
+
+    def token_asked(self, of: str, outcome: str, lifetime_s: float | None) -> None:
+        """Count a request for a token of logins to Kafka or Redis: one of TOKEN_OUTCOMES, and how
+        many seconds a new one lives."""
+        for each in TOKEN_OUTCOMES:  # a first failure is seen to come after none
+            self._token_requests.labels(of, each).inc(each == outcome)
+        if lifetime_s is not None:
+            self._token_expiry_s.labels(of).set(time.time() + lifetime_s)
 
     def note_stall(self, stall_s: float) -> None:
         """Note how long the event loop kept others waiting."""

@@ -36,15 +36,20 @@ from .memory import (
 )
 from .ownership import Beginning, OwnedLane, Ownership
 from .pacing import (
+    JOIN_US,
     MAX_BATCH_BYTES,
     MAX_BATCH_S,
     MAX_CHUNK_RECORDS,
     MAX_CHUNK_S,
     MIN_BATCH_RECORDS,
     MIN_CHUNK_RECORDS,
+    MUCH_OF_A_CORE,
     Cost,
     PollCost,
+    cores_of,
     is_backlog,
+    meeting_advice,
+    meeting_lanes,
     next_batch_size,
     next_chunk_size,
 )
@@ -55,7 +60,7 @@ from .refill_window import (
     rebuilt_ms,
     shortfalls,
 )
-from .rekeying import Message, SourceRun, SourceState, Targets, state_in
+from .rekeying import MOST_BYTES, Message, SourceRun, SourceState, Targets, state_in
 from .reporting import report_mapped
 from .schema_waits import MANY, SchemaWaits, schema_names
 from .silent_topics import (
@@ -115,6 +120,11 @@ __all__ = (
     "MIB",
     "MIN_BATCH_RECORDS",
     "MIN_CHUNK_RECORDS",
+    "JOIN_US",
+    "MUCH_OF_A_CORE",
+    "cores_of",
+    "meeting_advice",
+    "meeting_lanes",
     "schema_names",
     "Needed",
     "next_batch_size",
@@ -155,6 +165,7 @@ __all__ = (
     "WatchedDirectory",
     "Worker",
     "Message",
+    "MOST_BYTES",
     "SourceRun",
     "SourceState",
     "Targets",

@@ -7,7 +7,7 @@ so a turn in the middle of a record does no harm.
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Final, TypeAlias
@@ -50,18 +50,16 @@ class RefusedParts:
 
     first: Rejected | None = None
     count: int = 0
+    taken: int = 0
+    """Its events."""
 
     def note(self, decoded: Decoded) -> None:
         """Note what an element of it came to."""
-        if isinstance(decoded, Rejected) and not decoded.skipped:
+        if not isinstance(decoded, Rejected):
+            self.taken += 1
+        elif not decoded.skipped:
             self.first = self.first or decoded
             self.count += 1
-
-    def noting(self, decoded: Iterable[Decoded]) -> Iterator[Decoded]:
-        """The same elements, noted as they are asked for."""
-        for one in decoded:
-            self.note(one)
-            yield one
 
     def letter(self, record: LogRecord) -> DeadLetter | None:
         """The dead letter of the record; None where nothing of it is refused."""

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 import structlog
 
 from ..backoff import pause_s, stopped_within
-from ..errors import Damaged, Lost, Unavailable
+from ..errors import Damaged, Lost, SourceReplaced, Unavailable
 from ..schemas import SchemaId
 from ..storage import Answer, Commit, StallMark, confirm, plan_commit
 from ..telemetry import Telemetry
@@ -287,7 +287,7 @@ class WaitingLanes:
                     letters = [_passed_over(owned, records, next_offsets)]
                 else:
                     letters = await self._apply(owned, records, next_offsets)
-        except OverflowError as error:
+        except (OverflowError, SourceReplaced) as error:
             await self._ownership.halt(number, error)
             return
         await self._committer.commit(owned, letters, None, began_s)

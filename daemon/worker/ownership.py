@@ -146,7 +146,7 @@ class Ownership:
         owned = self.lanes.pop(lane, None)
         if owned is not None:
             self._telemetry.lane_closed(lane)
-            for name in owned.claimed.lane.watermarks:
+            for name in owned.claimed.lane.watermarks | owned.claimed.lane.offsets:
                 self._telemetry.partition_lost(*place_of(lane, name))
             log.info("lane dropped", lane=lane, sequence=owned.claimed.sequence)
 
@@ -165,8 +165,8 @@ class Ownership:
         self._postpone(lane, attempt, reason)
 
     async def halt(self, lane: int, error: OverflowError | Damaged) -> None:
-        """Forget a lane whose counters a record would overflow, or that vanishes while it is
-        written; try it again after a long pause."""
+        """Forget a lane that cannot take a record, or that vanishes while it is written; try it
+        again after a long pause."""
         self.forget(lane)
         await self._source.close(lane)
         self._stop(lane, self._attempts.setdefault(lane, _Attempt()), error)

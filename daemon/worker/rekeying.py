@@ -32,6 +32,8 @@ from ..events import (
 )
 from ..lane import Pending, moved
 
+MOST_BYTES: Final = 1_000_000
+"""What a topic takes unless it says otherwise."""
 COUNTED_RECORDS: Final = 1_000
 """What is skipped is told with the next mark, and at least once in so many offsets."""
 
@@ -76,6 +78,8 @@ class Targets:
     """Topic → partitions."""
     base_ms: int
     """Length of the base pane: a mark tells of each that the watermark enters."""
+    most_bytes: int = MOST_BYTES
+    """A longer event is refused: the stage's topic does not take it."""
 
 
 class SourceRun:
@@ -83,34 +87,62 @@ class SourceRun:
     sent in order."""
 
     def __init__(
-        self, topic: str, partition: int, offset: int, state: SourceState, targets: Targets
+        self,
+        topic: str,
+        partition: int,
+        offset: int,
+        state: SourceState,
+        targets: Targets,
+        *,
+        lost_from: int | None = None,
+        life: str = "",
     ) -> None:
+        """`lost_from`: from where on the log has nothing left before this offset, where that is so.
+        `life`: the id of the topic."""
         self._topic, self._partition = topic, partition
         self._state, self._targets = state, targets
+        self._lost_from, self._life = lost_from, life
         self._prev: list[Place] = [NOTHING] * targets.partitions
         self.rejected, self.skipped = Counter[str](), Counter[str]()
         """By reason, what no mark has told yet."""
         self._next = offset
-        self.point = offset, state.text()
+        self.point = (offset if lost_from is None else lost_from), state.text()
         """The next offset and the metadata with it, from where another run may go on once all
         that was sent so far is acknowledged."""
 
+    def begin(self) -> Iterator[Message]:
+        """Send what was deleted before it was read, if anything was."""
+        if self._lost_from is not None:
+            yield self._chained(self._home, (self._next, COUNTED), None)
+            self.point = self._next, self._state.text()
+
     def read(
-        self, offset: int, timestamp_ms: int | None, decoded: Iterable[Decoded]
+        self,
+        offset: int,
+        timestamp_ms: int | None,
+        decoded: Iterable[Decoded],
+        note: Callable[[Decoded], None] = lambda one: None,
     ) -> Iterator[Message]:
-        """Send what a record came to."""
+        """Send what a record came to; `note` takes each part of it, and what is refused here."""
         if offset // COUNTED_RECORDS > (self._next - 1) // COUNTED_RECORDS and self._is_untold:
             yield self._chained(self._home, (offset, COUNTED), timestamp_ms)
             self.point = self._next, self._state.text()
         pane, number, is_refused = self._pane, 0, False
         for one in decoded:
-            if isinstance(one, Rejected):
-                counts = self.skipped if isinstance(one, Skipped) else self.rejected
-                counts[one.reason] += 1
-                is_refused |= not one.skipped
+            sent = (
+                one
+                if isinstance(one, Rejected)
+                else self._event(one, (offset, number), timestamp_ms)
+            )
+            if isinstance(sent, Message):
+                note(one)
+                yield sent
+                number += 1
                 continue
-            yield self._event(one, offset, number, timestamp_ms)
-            number += 1
+            note(sent)
+            counts = self.skipped if isinstance(sent, Skipped) else self.rejected
+            counts[sent.reason] += 1
+            is_refused |= not sent.skipped
         self._next = offset + 1
         every = range(self._targets.partitions) if self._pane != pane else ()
         for partition in every or (self._home,) * is_refused:
@@ -136,15 +168,19 @@ class SourceRun:
         """The partition whose lane counts what this source has that is no event."""
         return self._partition % self._targets.partitions
 
-    def _event(self, event: Event, offset: int, number: int, at_ms: int | None) -> Message:
+    def _event(self, event: Event, place: Place, at_ms: int | None) -> Message | Rejected:
+        """The event as it is sent, which moves the watermark; or why it is not."""
         key = (event.visitor or event.impression_id).encode("utf-8", "surrogatepass")
         partition = self._targets.hash_of(key) % self._targets.partitions
-        of = self._of(partition, (offset, number))
-        self._prev[partition] = of.place
+        of = self._of(partition, place)
+        text, most = event_text(event, of), self._targets.most_bytes
+        if len(text) > most:
+            return Rejected("too_large", f"{len(text)} bytes for the lanes: must be <= {most}")
+        self._prev[partition] = place
         identity = blake2b(event.identity.encode("utf-8", "surrogatepass"), digest_size=8)
         state = self._state
         state.w = moved(state.w, state.pending, identity.hexdigest(), event.time_ms)
-        return Message(partition, event_text(event, of), at_ms)
+        return Message(partition, text, at_ms)
 
     def _chained(self, partition: int, place: Place, at_ms: int | None) -> Message:
         message = self._mark(partition, place, at_ms)
@@ -154,11 +190,14 @@ class SourceRun:
     def _mark(
         self, partition: int, place: Place, at_ms: int | None, clock_ms: int | None = None
     ) -> Message:
-        mark = Mark(self._of(partition, place), dict(self._targets.sources), clock_ms)
+        of, sources = self._of(partition, place), dict(self._targets.sources)
+        mark = Mark(of, sources, clock_ms, life=self._life)
         if partition == self._home and clock_ms is None:
-            mark = replace(mark, rejected=dict(self.rejected), skipped=dict(self.skipped))
+            untold = {"rejected": dict(self.rejected), "skipped": dict(self.skipped)}
+            mark = replace(mark, **untold, lost_from=self._lost_from)
             self.rejected.clear()
             self.skipped.clear()
+            self._lost_from = None
         return Message(partition, mark_text(mark), at_ms)
 
     def _of(self, partition: int, place: Place) -> Of:

@@ -68,7 +68,9 @@ class Reporter:
             lane.chain.outcomes.clear()
         lifted = (lifted_ms(m, lane.lifts.get(log)) != m for log, m in lane.watermarks.items())
         telemetry.lifted_partitions.labels(str(number)).set(sum(lifted))
-        for log, watermark_ms in lane.watermarks.items():
+        known = [watermark_ms for watermark_ms in lane.watermarks.values() if watermark_ms]
+        of_stage = dict.fromkeys(lane.offsets, max(known, default=None)) if lane.chain else {}
+        for log, watermark_ms in (of_stage | lane.watermarks).items():
             if watermark_ms is not None:
                 topic, partition = place_of(number, log)
                 telemetry.watermark_s.labels(topic, str(partition)).set(watermark_ms / 1000)

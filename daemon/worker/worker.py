@@ -15,7 +15,7 @@ from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from ..config import ONE
+from ..errors import SourceReplaced
 from ..events import Decoder
 from ..lane import new_lifts
 from ..storage import note_read
@@ -29,6 +29,7 @@ from .pacing import (
     MIN_BATCH_RECORDS,
     PollCost,
     is_backlog,
+    meeting_advice,
     next_batch_size,
     next_chunk_size,
 )
@@ -63,6 +64,8 @@ class Misplaced:
 
     looked: int = 0
     found: int = 0
+    cores: float = 0.0
+    """What all lanes together take, as far as that is known."""
 
     def note(self, looked: int, found: int) -> None:
         """Note what came of one sample; earlier ones count less and less."""
@@ -78,7 +81,7 @@ class Misplaced:
         return (
             f"{self.found:,} of {self.looked:,} sampled pieces of feedback have their impression in"
             " another lane: the topics have different keys or partitioners (relevanced doctor tells"
-            f' which). Mend that, or add lanes = "{ONE}" to [kafka]'
+            f" which). Mend that, or {meeting_advice(self.cores)}"
         )
 
 
@@ -250,7 +253,7 @@ class Worker:
         with self._telemetry.span("relevanced.batch", lane=number, records=records):
             try:
                 letters, cost = await self._process(owned, topics, next_offsets, cost)
-            except OverflowError as error:
+            except (OverflowError, SourceReplaced) as error:
                 # The lane in memory is half a batch ahead, and any other owner would fail alike.
                 await self._ownership.halt(number, error)
                 return cost

@@ -122,6 +122,35 @@ async def test_what_the_lanes_lack_comes_from_kafka_and_what_they_have_stays(sta
     assert code == 0, "the lanes were not touched"
 
 
+async def test_what_a_stage_did_not_send_comes_from_the_input_topics(stage: Stage) -> None:
+    lanes = f'lanes = "rekey"\nidle_after = "5s"\n[rekey]\npartitions = {PARTITIONS}\n[redis]'
+    toml = configured(stage, is_new=True).replace("[redis]", lanes)
+    path = stage.directory / "new.toml"
+    path.write_text(toml)
+    await stage.produce(PART)
+    worker = start(stage, toml)
+    await comes(lambda: ready(worker), worker)
+    await stage.produce(PART)
+    kinds = [f'relevanced_events_total{{kind="{kind}"}}' for kind in ("impression", "feedback")]
+    await comes(lambda: sum(map(worker.series, kinds)) == PART, worker)
+    assert await asyncio.to_thread(worker.terminate) == 0, worker.log()
+    await end_with_the_events(stage, NAME)
+    exporter = start(stage, toml, "exporter")
+    await comes(lambda: ready(exporter), exporter)
+    before = hours(exporter)
+    code, said = await command("backfill", "--kafka", "--config", str(path))
+    assert code == 0, said
+    await comes(lambda: any(row["filled"] for row in hours(exporter).values()), exporter)
+    after, computed = hours(exporter), await replayed(path)
+    filled = [row for row, found in after.items() if found["filled"]]
+    assert filled and min(filled)[0] < min(before)[0]
+    assert all(str(after[row]["scored"]) == computed[row]["scored"] for row in filled)
+    assert all(after[row] == found for row, found in before.items() if row not in filled)
+    assert exporter.terminate() == 0, exporter.log()
+    code, said = await command("verify", "--config", str(path))
+    assert code == 0, said
+
+
 async def replayed(path: Path) -> Mapping[Row, dict[str, str]]:
     """What Kafka has of the hours."""
     span = ("--from", "2026-11-20T12:00:00Z", "--to", "2026-11-20T20:00:00Z", "--output", "csv")

@@ -4,10 +4,17 @@ that are killed, a topic that is created again; and the numbers add up to the or
 import asyncio
 import json
 import signal
+from collections import Counter
 from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, RecordsToDelete
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from relevanced.daemon.config import load
 from relevanced.daemon.plan import Plan
@@ -28,10 +35,12 @@ from tests.services.test_one_lane import (
     assert_replay_is_the_oracles,
 )
 from tests.services.test_verify import command
+from tests.services.whole_path import START_MS
 
 NAME = "rekey"
 LANES = 3
 EVENTS = 8_000
+LIMIT = "max.message.bytes"
 REKEY = f'lanes = "rekey"\nidle_after = "5s"\n[rekey]\npartitions = {LANES}\n'
 
 
@@ -39,6 +48,33 @@ class Rekeyed(TwoTopics):
     """The same with a topic of the stage."""
 
     lanes = REKEY
+    changed: tuple[tuple[str, str], ...] = ()
+    """Of the configuration."""
+
+    def toml(self, name: str) -> str:
+        toml = super().toml(name)
+        for before, now in self.changed:
+            toml = toml.replace(before, now)
+        return toml
+
+    @asynccontextmanager
+    async def admin(self) -> AsyncIterator[AIOKafkaAdminClient]:
+        admin = AIOKafkaAdminClient(bootstrap_servers=self.kafka.bootstrap)
+        await admin.start()
+        yield admin
+        await admin.close()
+
+    async def end_of(self, place: TopicPartition) -> int:
+        consumer = AIOKafkaConsumer(bootstrap_servers=self.kafka.bootstrap)
+        await consumer.start()
+        found = await consumer.end_offsets([place])
+        await consumer.stop()
+        return int(found[place])
+
+    async def counted(self, family: str) -> Any:
+        """Its counts, of all lanes; of events their number."""
+        found = sum((Counter(h.counts.get(family, {})) for h in await self.heads()), Counter[str]())
+        return found.total() if family == "events" else dict(found)
 
     @property
     def stage_topic(self) -> str:
@@ -50,11 +86,8 @@ class Rekeyed(TwoTopics):
     async def wait_for_events(self, count: int) -> None:
         """Until the lanes together have counted so many."""
         async with asyncio.timeout(120):
-            while await self._counted() < count:
+            while await self.counted("events") < count:
                 await asyncio.sleep(0.1)
-
-    async def _counted(self) -> int:
-        return sum(sum(h.counts.get("events", {}).values()) for h in await self.heads())
 
     async def wait_for_lifts(self, watermarks: Mapping[str, int | None]) -> None:
         """Until all lanes know how far all sources are, and which are not waited for."""
@@ -174,5 +207,129 @@ async def test_a_source_that_was_created_again_stops_and_says_the_way_out(
     if not runs:
         again = stage.daemon(NAME)
     await until(lambda: "Set [rekey] topic to a new name" in again.readiness(), again)
-    unreadable = f'relevanced_partition_unreadable{{partition="0",topic="{stage.topics[0]}"}}'
-    assert again.series(unreadable) == 1
+    stopped = f'relevanced_source_stopped{{partition="0",topic="{stage.topics[0]}"}}'
+    assert again.series(stopped) == 1
+
+
+async def test_a_topic_that_is_gone_is_told_whether_lanes_or_the_stage_read_it(
+    stage: Rekeyed,
+) -> None:
+    daemon = stage.daemon(NAME)
+    await stage.produce(EVENTS // 8)
+    await stage.wait_for_events(EVENTS // 8)
+    topics = dict(stage.partitions) | {stage.stage_topic: LANES}
+    found = {topic: f'relevanced_topic_partitions{{topic="{topic}"}}' for topic in topics}
+    assert {topic: daemon.series(series) for topic, series in found.items()} == topics
+    heard = "relevanced_partition_watermark_timestamp_seconds"
+    series = [f'{heard}{{partition="0",topic="{topic}"}}' for topic in topics]
+    await until(lambda: all(map(daemon.series, series)), daemon)
+    sent = [f'relevanced_rekeyed_events_total{{topic="{topic}"}}' for topic in stage.topics]
+    assert sum(map(daemon.series, sent)) == EVENTS // 8
+    await stage.kafka.delete_topic(stage.topics[1])
+    await until(lambda: f"topic {stage.topics[1]} does not exist" in daemon.readiness(), daemon)
+    assert daemon.series(found[stage.topics[1]]) == 0
+    await stage.kafka.create_topic(stage.topics[1], COUNTS[1], None)
+
+
+async def ended(daemon: Daemon) -> None:
+    assert await asyncio.to_thread(daemon.terminate) == 0, daemon.log()
+
+
+async def test_records_that_are_gone_before_the_stage_read_them_count_as_lost(
+    stage: Rekeyed,
+) -> None:
+    """Also where the group has forgotten how far it was: nothing counts twice, or is left out."""
+    daemon = stage.daemon(NAME)
+    await stage.produce(EVENTS // 4)
+    await stage.wait_for_events(EVENTS // 4)
+    await ended(daemon)
+    place = TopicPartition(stage.topics[0], 0)
+    before = await stage.end_of(place)
+    await stage.produce(EVENTS // 4)
+    lost = (await stage.end_of(place) - before) // 2
+    async with stage.admin() as admin:
+        await admin.delete_records({place: RecordsToDelete(before + lost)})
+    daemon = stage.daemon(NAME)
+    await stage.wait_for_events(EVENTS // 2 - lost)
+    await until(lambda: "records lost before they were read" in daemon.log(), daemon)
+    await ended(daemon)
+    await stage.produce(EVENTS // 4)
+    stage.changed = ('group_id = "rekey"', 'group_id = "another"'), ('"earliest"', '"latest"')
+    again = stage.daemon(NAME)
+    await stage.wait_for_events(EVENTS * 3 // 4 - lost)
+    await ended(again)
+    assert await stage.counted("gap_records") == {f"{place.topic}/0": lost}
+    assert await stage.counted("events") == EVENTS * 3 // 4 - lost
+
+
+async def test_an_event_that_the_topic_does_not_take_is_rejected_and_the_rest_goes_on(
+    stage: Rekeyed,
+) -> None:
+    daemon = stage.daemon(NAME)
+    await stage.produce(EVENTS // 8)
+    await stage.wait_for_events(EVENTS // 8)
+    limit = ConfigResource(ConfigResourceType.TOPIC, stage.stage_topic, {LIMIT: "4096"})
+    async with stage.admin() as admin:
+        await admin.alter_configs([limit])
+    large = {"type": "impression", "impression_id": "large", "timestamp": START_MS}
+    large |= {"items": [f"{n:0100}" for n in range(50)]}
+    producer = AIOKafkaProducer(bootstrap_servers=stage.kafka.bootstrap)
+    await producer.start()
+    await producer.send_and_wait(stage.topics[0], msgspec.json.encode(large), partition=1)
+    await producer.stop()
+    await stage.produce(EVENTS // 4)
+    await stage.wait_for_events(EVENTS * 3 // 8)
+    assert await stage.counted("rejected") == {"too_large": 1}
+    assert "the topic of the stage takes smaller records only" in daemon.log()
+    await until(lambda: "TooLarge" not in daemon.readiness(), daemon)
+
+
+async def test_partitions_that_the_topic_of_the_stage_gets_stay_empty(stage: Rekeyed) -> None:
+    """And a worker that stands still meanwhile, and then sends what it had, changes nothing."""
+    first = stage.daemon(NAME)
+    await stage.produce(EVENTS // 4)
+    await stage.wait_for_events(EVENTS // 4)
+    async with stage.admin() as admin:
+        await admin.create_partitions({stage.stage_topic: NewPartitions(LANES + 2)})
+    await stage.produce(EVENTS // 4)
+    first.process.send_signal(signal.SIGSTOP)
+    second = stage.daemon(NAME)
+    await stage.produce(EVENTS // 4)
+    await stage.wait_for_events(EVENTS * 3 // 4)
+    first.process.send_signal(signal.SIGCONT)
+    await stage.produce(EVENTS // 4)
+    await stage.wait_for_events(EVENTS)
+    said = f"has {LANES + 2} partitions, and events are divided among {LANES} of them"
+    await until(lambda: said in second.readiness(), second)
+    expected = oracle.run_lane(oracle.as_one(await stage.records(), stage.partitions), stage.config)
+    await stage.wait_for_lifts(expected.watermarks)
+    for daemon in (first, second):
+        await ended(daemon)
+    assert (await stage.assert_adds_up()).totals
+
+
+@pytest.mark.parametrize("runs", [False, True], ids=["at a start", "while it is read"])
+async def test_lanes_stop_where_the_topic_of_the_stage_was_created_again(
+    stage: Rekeyed, runs: bool
+) -> None:
+    daemon = stage.daemon(NAME)
+    await stage.produce(EVENTS // 4)
+    await stage.wait_for_events(EVENTS // 4)
+    if not runs:
+        await ended(daemon)
+    await stage.kafka.delete_topic(stage.stage_topic)
+    await stage.kafka.create_topic(stage.stage_topic, LANES, None)
+    await stage.produce(EVENTS // 4)
+    if not runs:
+        daemon = stage.daemon(NAME)
+    replaced = "the topic was deleted and created again"
+    await until(lambda: daemon.readiness().count(replaced) == LANES, daemon)
+    assert await stage.counted("events") == EVENTS // 4
+    path = stage.directory / "rekey.toml"
+    path.write_text(stage.toml(NAME))
+    accept = ("lane", "accept-new-log", stage.stage_topic, "--config", str(path))
+    code, out = await command(*accept)
+    assert code == 0, out
+    await stage.wait_for_events(EVENTS // 2)
+    await ended(daemon)
+    assert await stage.counted("events") == EVENTS // 2

@@ -8,12 +8,14 @@ from typing import Final
 import msgspec
 
 from ...changes import text
-from ...config import ONE, Config, decoder_of, presets
+from ...config import ONE, REKEY, Config, decoder_of, presets
 from ...events import FORMATS, NOT_MAPPED, LogRecord, Rejected
 from ...lane import COUNTED_BESIDE
 from ...mapping import expression
 from ...plan import Plan
 from ...recompute.unjoined import Unjoined
+from ...schemas import JSON
+from ...worker import meeting_advice, meeting_lanes
 from . import bodies, looked as of, traffic_findings
 from .bodies import GivenBodies, Written
 from .looked import FEW, Looked, attribute_values
@@ -31,7 +33,7 @@ from .parts import (
     with_value,
 )
 from .proposing import ProposedSource, Trial, config_of, same_tables
-from .traffic_findings import USUAL, needed_lateness_s, needed_window_s
+from .traffic_findings import USUAL, cores_text, needed_lateness_s, needed_window_s, size_of
 
 SHOWN_KINDS: Final = 5
 
@@ -189,12 +191,12 @@ def _partitions(outcomes: Counter[str], looked: Looked, config: Config) -> Itera
     words = f"{percent(share)} {IN_PARTITION}"
     if share >= LEAST_SAME_PARTITION:
         yield DoctorFinding(name, "good", words)
-    elif config.kafka.lanes == ONE:
-        words += f': the proposal has lanes = "{ONE}", for which it makes no difference'
-        yield DoctorFinding(name, "look", words)
+    elif config.kafka.lanes in (ONE, REKEY):
+        words += f': the proposal has lanes = "{config.kafka.lanes}", for which it makes no'
+        yield DoctorFinding(name, "look", f"{words} difference")
     else:
-        words += ": give both topics the same key, partitioner and number of partitions, or add"
-        yield DoctorFinding(name, "wrong", f'{words} lanes = "{ONE}" to [kafka]')
+        words += ": give both topics the same key, partitioner and number of partitions, or"
+        yield DoctorFinding(name, "wrong", f"{words} {meeting_advice(_cores(looked, config))}")
 
 
 IN_PARTITION: Final = "of the feedback that joins is in the partition of its impression"
@@ -207,12 +209,22 @@ def _same_partition(outcomes: Counter[str], looked: Looked, config: Config) -> f
     return of.joined_by_partition(looked.seen, config.plan)["joined"] / outcomes["joined"]
 
 
-def _lanes(looked: Looked, config: Config) -> Iterator[str]:
-    """The line that lets all partitions meet, where feedback is not where its impression is."""
+def _lanes(looked: Looked, config: Config, *, is_json: bool) -> Iterator[str]:
+    """The line that lets all partitions meet, where feedback is not where its impression is.
+    `is_json`: whether all records are."""
     outcomes = of.joined(looked.seen, config.plan)
     share = _same_partition(outcomes, looked, config) if outcomes["joined"] >= FEW else None
     if share is not None and share < LEAST_SAME_PARTITION:
-        yield f"lanes = {toml(ONE)}  # {percent(share)} {IN_PARTITION}"
+        cores = _cores(looked, config) * is_json
+        why = f"{percent(share)} {IN_PARTITION}; {cores_text(cores)}"
+        yield f"lanes = {toml(meeting_lanes(cores))}  # {why}"
+
+
+def _cores(looked: Looked, config: Config) -> float:
+    """What the daemon would take of this machine; 0 where a stage cannot divide these events, or
+    the sample has no length."""
+    size = size_of(looked, config.plan, 1, config.history.days)
+    return size.cores if size is not None and config.can_be_rekeyed else 0.0
 
 
 MARKS: Final = {"good": "ok   ", "look": "look ", "wrong": "WRONG"}
@@ -260,7 +272,8 @@ def configuration(
     if any(one.trial.preset in FORMATS and not ways[one.topic].is_plain for one in sources):
         return None
     used = {source.topic: ways[source.topic] for source in sources}
-    kafka = [*_kafka_lines(brokers), *_lanes(looked, config)]
+    is_json = all(way.codec == JSON for way in used.values())
+    kafka = [*_kafka_lines(brokers), *_lanes(looked, config, is_json=is_json)]
     begin = [*kafka, *REDIS_LINES, *bodies.registry_lines(used, given)]
     return "\n".join((*begin, *_source_lines(sources, looked, used, given))) + "\n"
 

@@ -16,6 +16,7 @@ from ...lane import Lane
 from ...plan import ALL, Plan
 from ...recompute.buckets import view_of
 from ...views import snapshot
+from ...worker import cores_of
 from . import looked as of
 from .looked import (
     FEW,
@@ -36,8 +37,6 @@ BYTES_IN_REDIS: Final = 49
 """Of an open impression."""
 ROW_BYTES: Final = 43
 """Of a row in Redis: a segment in a pane or an hour."""
-JOIN_US: Final = 10.0
-"""Processor time of an event beyond its decoding."""
 HOURS_A_DAY: Final = 24
 DAY_S: Final = 86_400
 LEAST_SCORED: Final = 30
@@ -94,7 +93,7 @@ def size_of(looked: Looked, plan: Plan, segments: int, history_days: int) -> Siz
         segments * _series(plan),
         still_open * BYTES_IN_REDIS + segments * panes * ROW_BYTES,
         still_open * BYTES_IN_MEMORY,
-        per_s * (looked.decode_us + JOIN_US) / 1e6,
+        cores_of(per_s, looked.decode_us),
     )
 
 
@@ -216,7 +215,7 @@ def _expected(looked: Looked, config: Config, values: bool) -> Iterator[DoctorFi
         words = (
             f"{size.events_per_s:,.1f} events/s in this sample: about {size.series:,} series, "
             f"{_megabytes(size.redis_bytes)} of Redis, {_megabytes(size.memory_bytes)} of memory"
-            f" for open impressions, {_cores(size.cores)} of this machine"
+            f" for open impressions, {cores_text(size.cores)} of this machine"
         )
         yield DoctorFinding("size", "good", words)
     if effect > change_settings.design_effect:
@@ -232,7 +231,8 @@ def _megabytes(size: float) -> str:
     return f"{size / 1e6:,.0f} MB" if size >= 1e6 else "less than 1 MB"
 
 
-def _cores(cores: float) -> str:
+def cores_text(cores: float) -> str:
+    """A use of processors, for people."""
     return "less than 1 % of a core" if cores < 0.01 else f"{100 * cores:,.0f} % of a core"
 
 

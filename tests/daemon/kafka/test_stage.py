@@ -3,23 +3,31 @@
 import pytest
 
 from relevanced.daemon.errors import StartError
-from relevanced.daemon.kafka import TopicPartition, source_offset
+from relevanced.daemon.kafka import Begin, TopicPartition, begin_of
 from relevanced.daemon.lane import Pending
 from relevanced.daemon.worker import SourceState, state_in
 
 PLACE = TopicPartition("clicks", 3)
 
 
-@pytest.mark.parametrize(("offset", "begin"), [(7, 7), (9, 9), (2, 5)])
-def test_a_source_goes_on_where_its_log_still_has_records(offset: int, begin: int) -> None:
+@pytest.mark.parametrize(("offset", "begin", "lost_from"), [(7, 7, None), (9, 9, None), (2, 5, 2)])
+def test_a_source_goes_on_where_its_log_still_has_records(
+    offset: int, begin: int, lost_from: int | None
+) -> None:
     for known_id in ("a", None):
-        assert source_offset(PLACE, offset, (5, 9), known_id, "a") == begin
+        found = begin_of(PLACE, (offset, "state"), (5, 9), known_id, "a")
+        assert found == Begin(begin, "state", lost_from, "a")
+
+
+def test_a_source_that_the_group_forgot_or_that_came_later_is_read_from_its_beginning() -> None:
+    assert begin_of(PLACE, None, (0, 9), "a", "a") == Begin(0, "", None, "a")
+    assert begin_of(PLACE, None, (5, 9), None, None) == Begin(5, "", 0, "")
 
 
 @pytest.mark.parametrize(("offset", "topic_id"), [(10, "a"), (7, "b")])
 def test_another_log_is_not_sent_as_the_same_source(offset: int, topic_id: str) -> None:
     with pytest.raises(StartError, match=r"Set \[rekey\] topic to a new name"):
-        source_offset(PLACE, offset, (5, 9), "a", topic_id)
+        begin_of(PLACE, (offset, ""), (5, 9), "a", topic_id)
 
 
 def test_a_state_fits_into_the_metadata_of_an_offset() -> None:

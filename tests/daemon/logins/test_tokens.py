@@ -13,7 +13,10 @@ class Issuer:
 
     def __init__(self) -> None:
         self.now_s, self.asked, self.is_up = 0.0, 0, True
-        self.source = TokenSource(self.fetch, clock=lambda: self.now_s)
+        self.noted: list[tuple[str, float | None]] = []
+        self.source = TokenSource(
+            self.fetch, clock=lambda: self.now_s, note=lambda *told: self.noted.append(told)
+        )
 
     async def fetch(self) -> Token:
         self.asked += 1
@@ -72,3 +75,13 @@ async def test_who_asks_whether_a_token_is_outdated_never_waits() -> None:
     other = await issuer.at(90)
     assert other != token and issuer.source.is_outdated(token)
     assert not issuer.source.is_outdated(other)
+
+
+async def test_each_request_is_told_with_how_long_its_token_lives() -> None:
+    issuer = Issuer()
+    await issuer.at(0)
+    issuer.is_up = False
+    assert await issuer.at(80) == "token 1"
+    issuer.is_up = True
+    await issuer.at(90)
+    assert issuer.noted == [("ok", 100.0), ("failed", None), ("ok", 100.0)]

@@ -1,6 +1,7 @@
 """The process's own series: those of the table, each removed with what it describes."""
 
 import math
+import time
 from typing import get_args
 
 import pytest
@@ -34,6 +35,7 @@ def full() -> Telemetry:
         telemetry.watermark_s,
         telemetry.watermark_ahead_s,
         telemetry.partition_unreadable,
+        telemetry.source_stopped,
     ):
         gauge.labels("t", "0").set(1)
     for gauge in (
@@ -47,12 +49,13 @@ def full() -> Telemetry:
     ):
         gauge.labels("0").set(1)
     telemetry.batch_duration_s.observe(0.2)
-    for counter in (telemetry.mapped_records, telemetry.mapped_slowly):
+    for counter in (telemetry.mapped_records, telemetry.mapped_slowly, telemetry.rekeyed_events):
         counter.labels("t").inc()
     telemetry.rekey_messages.labels("early")
     telemetry.snapshot_errors.labels("full")
     telemetry.topics_found({"t": 4})
     telemetry.kept_out("login")
+    telemetry.token_asked("redis", "ok", 900.0)
     telemetry.set_eviction_policy("noeviction")
     telemetry.judged_by({"late_seconds": 600}, {"P@1": 0.01}, {("P@1", "all", "all"): 0.1})
     telemetry.links_to("https://wiki.example.com/runbook", None, None)
@@ -118,6 +121,18 @@ def test_only_policies_over_all_keys_may_evict_state(policy: str, evicts: float)
     telemetry = full()
     telemetry.set_eviction_policy(policy)
     assert series(telemetry)["relevanced_redis_may_evict_state"] == [({"policy": policy}, evicts)]
+
+
+def test_a_token_ends_after_its_life_and_the_first_failure_counts_from_zero() -> None:
+    telemetry = Telemetry("1.2.3")
+    telemetry.token_asked("redis", "ok", 900.0)
+    found, now_s = series(telemetry), time.time()
+    [(labels, expiry_s)] = found["relevanced_token_expiry_timestamp_seconds"]
+    assert labels == {"of": "redis"} and now_s + 890 < expiry_s <= now_s + 900
+    asked = {one["outcome"]: n for one, n in found["relevanced_token_requests_total"]}
+    assert asked == {"ok": 1, "failed": 0}
+    telemetry.token_asked("redis", "failed", None)
+    assert series(telemetry)["relevanced_token_expiry_timestamp_seconds"] == [(labels, expiry_s)]
 
 
 def test_commit_outcomes_begin_at_zero() -> None:

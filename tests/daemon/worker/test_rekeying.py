@@ -1,17 +1,28 @@
-"""What the stage sends of what is no event."""
+"""What the stage sends of what is no event, and what a lane makes of it."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
+import pytest
+
+from relevanced.daemon.errors import SourceReplaced
 from relevanced.daemon.events import (
     COUNTED,
     Decoded,
     Impression,
+    Limits,
+    LogRecord,
     Mark,
     Rejected,
     Skipped,
+    decoder,
     read_sent,
 )
-from relevanced.daemon.worker import SourceRun, SourceState, Targets, state_in
+from relevanced.daemon.kafka import JAVA, PARTITIONERS
+from relevanced.daemon.lane import Lane, new_lane
+from relevanced.daemon.worker import Message, SourceRun, SourceState, Targets, state_in
+from tests.builders import START_MS, TOPIC, plan_with, record
+from tests.whole_batch import process_batch
 
 PANE_MS = 10_000
 TARGETS = Targets(2, len, {"clicks": 4}, PANE_MS)
@@ -48,3 +59,78 @@ def test_what_is_refused_is_told_at_once_and_once() -> None:
         (3 * PANE_MS, {"not_json": 1}),
     ], "the lane of the source's partition counts it"
     assert run.point[0] == 2 and state_in(run.point[1]).w == 3 * PANE_MS
+
+
+PLAN = plan_with(rekeyed=True)
+LIST = tuple(f"doc-{n}" for n in range(80))
+
+
+def run_from(offset: int, partitions: int = 1, **told: object) -> SourceRun:
+    targets = Targets(partitions, PARTITIONERS[JAVA], {"shown": 1}, PANE_MS, most_bytes=500)
+    return SourceRun("shown", 0, offset, SourceState(), targets, **told)  # type: ignore[arg-type]
+
+
+def shown(number: int, items: tuple[str, ...] = ("a", "b")) -> Impression:
+    return Impression(f"q{number}", START_MS + number, items)
+
+
+def sent(run: SourceRun, *events: Decoded, first: int = 100) -> list[Message]:
+    return [m for at, event in enumerate(events, first) for m in run.read(at, START_MS, [event])]
+
+
+def lane_with(messages: Sequence[Message]) -> Lane:
+    lane = new_lane(0, PLAN, {TOPIC: 0}, [TOPIC])
+    take(lane, messages)
+    return lane
+
+
+def take(lane: Lane, messages: Sequence[Message]) -> None:
+    process_batch(lane, {TOPIC: list(logged(messages))}, {}, decoder("native", Limits()))
+
+
+def logged(messages: Sequence[Message]) -> Iterator[LogRecord]:
+    for offset, message in enumerate(messages):
+        yield record(message.value, offset=offset)
+
+
+def test_an_event_that_the_topic_does_not_take_is_refused_and_the_chain_stays_whole() -> None:
+    noted = list[Decoded]()
+    run = run_from(100)
+    first = sent(run, shown(0))
+    assert not list(run.read(101, START_MS, [], noted.append))
+    large = list(run.read(101, START_MS, [shown(1, LIST)], noted.append))
+    last = sent(run, shown(2), first=102)
+    (refused,) = noted
+    assert isinstance(refused, Rejected) and refused.reason == "too_large"
+    lane = lane_with([*first, *large, *last])
+    assert lane.counts["events"] == {"impression": 2}
+    assert lane.counts["rejected"] == {"too_large": 1}
+    assert lane.chain is not None and not lane.chain.outcomes["early"]
+
+
+def test_records_that_were_deleted_unread_count_once_however_often_a_run_begins() -> None:
+    before = sent(run_from(40), *map(shown, range(10)), first=40)
+    lost = run_from(70, lost_from=50)
+    told = list(lost.begin())
+    assert lost.point[0] == 70
+    again = run_from(80, lost_from=50)  # the first was not committed, and more is gone
+    assert again.point[0] == 50
+    told += again.begin()
+    lane = lane_with([*before, *told, *told, *sent(again, shown(80), first=80)])
+    assert lane.counts["gap_records"] == {"shown/0": 30}
+    assert lane.counts["events"] == {"impression": 11}
+
+
+def test_what_was_read_and_not_committed_is_no_loss() -> None:
+    before = sent(run_from(40), *map(shown, range(30)), first=40)
+    late = run_from(60, lost_from=50)
+    lane = lane_with([*before, *late.begin(), *sent(late, *map(shown, range(20, 31)), first=60)])
+    assert lane.counts["gap_records"] == Counter()
+    assert lane.counts["events"] == {"impression": 31}
+
+
+def test_a_lane_stops_at_a_source_that_was_created_again() -> None:
+    lane = lane_with(sent(run_from(100, life="a"), shown(0)))
+    take(lane, sent(run_from(101, life="a"), shown(1), first=101))
+    with pytest.raises(SourceReplaced, match=r"its id was a and is b\. Set \[rekey\] topic"):
+        take(lane, sent(run_from(0, life="b"), shown(2), first=0))

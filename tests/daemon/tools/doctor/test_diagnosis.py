@@ -16,6 +16,7 @@ from relevanced.daemon.recompute.files import RecordedRecord
 from relevanced.daemon.tools.diagnosis import DoctorFinding, as_text
 from relevanced.daemon.tools.doctor import diagnosed, doctor_command
 from relevanced.daemon.tools.traffic import SHAPES, Traffic, generate_events
+from relevanced.daemon.worker import meeting_advice
 
 START_MS = 1_795_176_000_000
 EVENTS = 1_000
@@ -84,6 +85,21 @@ def test_feedback_in_another_partition_than_its_list_makes_one_lane_the_proposal
     finding = said(found)["same partition"]
     assert finding.level == "look" and finding.words.startswith("0.0 % of the feedback")
     assert said(found)["join rate"].level == "good"
+
+
+def test_more_than_one_process_can_do_makes_a_stage_the_proposal() -> None:
+    """By the processor time that its events take, where a stage can divide them."""
+
+    def at_once(event: dict[str, Any]) -> Any:
+        return event | {"timestamp": START_MS + (event["timestamp"] - START_MS) // 100_000}
+
+    sample = records(at_once, partition=lambda event: int(event["type"] == "feedback"))
+    found, text = diagnosed({"shop": sample}, [])
+    assert text is not None and load(text, {}, "proposed").kafka.lanes == "rekey", text
+    finding = said(found)["same partition"]
+    assert finding.level == "look" and 'the proposal has lanes = "rekey"' in finding.words
+    assert meeting_advice(0.69) == 'add lanes = "one" to [kafka]'
+    assert meeting_advice(1.4).startswith('add lanes = "rekey" to [kafka]: this traffic takes 140%')
 
 
 def test_ranks_from_0_are_found() -> None:
