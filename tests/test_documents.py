@@ -301,6 +301,7 @@ def test_ratios_in_the_guide_are_those_measured() -> None:
     assert stated == {words: values.get(words) for words in stated}
     assert sizing.table(measured) in text
     [error] = MODEL_ERROR.findall(text)
-    assert max(sizing.fit(measured.curves[name]).error for name in sizing.FITTED) <= int(error) / 100
+    errors = [sizing.fit(measured.curves[name]).error for name in sizing.FITTED]
+    assert max(errors) <= int(error) / 100
     [power] = POWER.findall(text)
     assert max(curve.slope for curve in measured.curves.values()) <= float(power)

@@ -94,7 +94,8 @@ def size_of(rate: float, found: Results) -> Size:
 def table(found: Results) -> str:
     """The sizes as Markdown."""
     rows = [
-        "| events/s | open impressions | busy cores | memory | Redis | workers | partitions | masters |",
+        "| events/s | open impressions | busy cores | memory | Redis"
+        " | workers | partitions | masters |",
         "|--:|--:|--:|--:|--:|--:|--:|--:|",
     ]
     for rate in RATES:
