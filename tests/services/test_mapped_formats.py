@@ -17,6 +17,7 @@ from relevanced.daemon.kafka import KafkaSettings
 from relevanced.daemon.tools.traffic import Traffic, generate_events
 from tests import oracle
 from tests.kafka_compression import Lz4Producer
+from tests.services.daemons import until
 from tests.services.fixtures import MakeTopic
 from tests.services.kafka_server import Broker
 from tests.services.redis_server import RedisServer
@@ -114,6 +115,7 @@ async def test_one_lane_of_every_format_equals_replay_after_a_kill_anywhere(
     first.terminate(signal.SIGKILL)
     await producing
     second = stage.daemon(NAME)
+    await until(second.readiness, second)  # the first may have read everything
     await stage.wait_for(NAME, count)
     assert await asyncio.to_thread(second.terminate) == 0, second.log()
     expected = await stage.assert_one_equals_oracle(NAME, await stage.native_records())
