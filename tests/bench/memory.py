@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from relevanced.daemon.events import BY_ID, JOINS
 from tests.bench.effort import Effort
 from tests.bench.findings import PartResult, number
 from tests.bench.stage import Job, Running, Stage
@@ -12,6 +13,8 @@ from tests.bench.traffic import Traffic
 OPEN_IMPRESSIONS: Final = 1_000_000
 ALL_STAY_OPEN: Final = "6h"
 GOAL_BYTES: Final = 200.0
+TOUCH_GOAL_BYTES: Final = 16.0
+VISITED_QUERIES: Final = 1_000
 SEGMENT_RECORDS: Final = 200_000
 MANY_COUNTRIES: Final = 1000
 """Together with the devices: 1 + 1,000 + 4 + 4,000 + 2 segments."""
@@ -31,6 +34,12 @@ async def measure(stage: Stage, effort: Effort) -> PartResult:
         await worker.follow(traffic.records)
         count = await worker.open_impressions()
         per_impression = (resident(worker) - idle) / count
+    seen = replace(traffic, queries=VISITED_QUERIES)  # with users, who are the visitors
+    of_touch, of_ids = [
+        await resident_after(stage, Job(seen, attribution=ALL_STAY_OPEN, join=join), seen.records)
+        for join in (JOINS[-1], BY_ID)
+    ]
+    await stage.forget(seen)
     many = replace(Traffic(records=effort.of(SEGMENT_RECORDS)), countries=MANY_COUNTRIES)
     few = replace(many, countries=Traffic.countries)
     of_many = await resident_after(stage, Job(many, max_segments=10_000), many.records)
@@ -39,6 +48,13 @@ async def measure(stage: Stage, effort: Effort) -> PartResult:
     return PartResult(
         [
             number("memory.open_bytes", words, [per_impression], "B", GOAL_BYTES, compared=True),
+            number(
+                "memory.touch_bytes",
+                "last touch, more per open impression",
+                [(of_touch - of_ids) / count],
+                "B",
+                TOUCH_GOAL_BYTES,
+            ),
             number("memory.idle", "idle worker", [idle / MIB], "MiB"),
             number("memory.segments_147", "worker, 147 segments", [of_few / MIB], "MiB"),
             number("memory.segments_5007", "worker, 5,007 segments", [of_many / MIB], "MiB"),

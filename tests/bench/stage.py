@@ -16,6 +16,7 @@ import msgspec
 import redis
 
 from relevanced.daemon.config import ONE, REKEY, load
+from relevanced.daemon.events import BY_ID
 from relevanced.daemon.storage import lane_topics, namespace
 from tests.bench.cpu import Sample, Usage, processor_s, usage_between
 from tests.bench.topics import KEPT, fill
@@ -52,6 +53,7 @@ class Job:
     attribution: str = "2m"
     """Long enough for all feedback, and short enough for panes to settle within the traffic."""
     lateness: str = "10s"
+    join: str = BY_ID
     session_timeout: str = "45s"
     kafka_lanes: str = "partition"
     more: str = ""
@@ -138,6 +140,7 @@ namespace = "{name}"
 [attribution]
 window = "{job.attribution}"
 lateness = "{job.lateness}"
+join = "{job.join}"
 [metrics]
 names = {json.dumps(job.metrics)}
 [segments]
