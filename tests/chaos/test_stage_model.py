@@ -3,10 +3,10 @@ lost, counted twice or stuck, and each rule of the chain is needed."""
 
 import pytest
 
-from relevanced.daemon.events import NOTHING, Impression, Of, Place, read_sent
+from relevanced.daemon.events import Impression, Of, Place, read_sent
 from relevanced.daemon.lane import chain
 from relevanced.daemon.worker import SourceRun, SourceState, Targets
-from tests.chaos.stage_model import LANES, TARGETS, Run, after_sending, message_of, search
+from tests.chaos.stage_model import LANES, TARGETS, Run, Verdict, after_sending, message_of, search
 
 
 def test_lanes_take_each_record_once_in_order() -> None:
@@ -41,8 +41,7 @@ def only_the_next(last: Place, of: Of) -> str:
         (only_the_next, "stuck"),
     ],
 )
-def test_each_rule_of_the_chain_is_needed(verdict: object, harm: str) -> None:
-    assert callable(verdict)
+def test_each_rule_of_the_chain_is_needed(verdict: Verdict, harm: str) -> None:
     _, broken = search(verdict, 1)
     assert broken is not None and broken.splitlines()[-1].startswith(harm), broken
 
@@ -52,7 +51,6 @@ def test_a_run_of_the_stage_sends_what_the_model_sends(begin: int) -> None:
     """Apart from marks, which are chained like events: there is one pane."""
     targets = Targets(LANES, lambda id_: TARGETS[int(id_)], {"clicks": 1}, 10**15)
     run, modelled = SourceRun("clicks", 0, begin, SourceState(0), targets), Run(begin)
-    assert NOTHING in modelled.prev
     for offset in range(begin, len(TARGETS)):
         (message,) = run.read(offset, None, [Impression(str(offset), 1, ("a",))])
         sent = read_sent(message.value)
