@@ -3,6 +3,7 @@ there, or its commit is withheld and delivered later."""
 
 import asyncio
 import re
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -209,12 +210,13 @@ async def refuse_sent(round: Round, fault: Fault) -> bool:
     """Refuse what stages send, some times, as a broker does that takes away a permission and gives
     it back. What is sent after it is early, until a stage begins anew."""
     refused: list[bytes] = []
+    deadline_s = time.monotonic() + TRAP_PATIENCE_S
 
     def refuse(slot: Slot, request: bytes) -> bytes:
         refused.append(request)
         return refusal_of(request)
 
-    for _ in range(REFUSALS):
+    while len(refused) < REFUSALS and time.monotonic() < deadline_s:
         with trapped(round, "refused", refuse):
             await asyncio.sleep(fault.lasts_s / REFUSALS)
     return bool(refused)
