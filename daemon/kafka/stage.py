@@ -285,14 +285,11 @@ class RekeyStage:
             decoded = chain.from_iterable(self._ports.decoder.slices_of(record))
             for message in run.read(record.offset, at_ms, decoded, refusals.note):
                 await self._produce(message)
-                turn += 1
+                turn = await _give_way(turn + 1)
             sent += refusals.taken
             if letter := refusals.letter(record):
                 self._letters.append(letter)
-            turn += 1
-            if turn >= TURN_MESSAGES:
-                turn = 0
-                await asyncio.sleep(0)
+            turn = await _give_way(turn + 1)
         self._ports.note_sent(place.topic, sent)
 
     def _diagnose(self) -> None:
@@ -402,6 +399,14 @@ class RekeyStage:
         if self.stopped.get(place) != why:
             logger.error("source stopped", topic=place.topic, partition=place.partition, reason=why)
         self.stopped[place] = why
+
+
+async def _give_way(done: int) -> int:
+    """Let others have their turn after so much; returns how much was done since."""
+    if done < TURN_MESSAGES:
+        return done
+    await asyncio.sleep(0)
+    return 0
 
 
 def place_text(place: TopicPartition) -> str:
