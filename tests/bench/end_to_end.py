@@ -21,8 +21,9 @@ BATCHES: Final = (MAIN_BATCH, 1_000, 2_000, 40_000)
 GOAL: Final = 1.5
 ONE_GOAL: Final = 1.1
 """One lane of all partitions ÷ a lane of each."""
-STAGE_GOAL: Final = 8.0
-"""A stage and its lanes ÷ a lane of each."""
+STAGE_GOAL: Final = 10.0
+"""A stage and its lanes ÷ a lane of each: 6 on a quiet machine. What else runs leaves lanes less at
+once."""
 STALL: Final = "relevanced_event_loop_stall_seconds"
 STALL_GOAL_S: Final = 0.1
 ROUNDS: Final = 3
@@ -123,5 +124,5 @@ def _of_stage(pairs: list[Pair]) -> list[Finding]:
     shares = [(whole.cpu_us - lanes.cpu_us, whole.cpu_us) for (whole, lanes), _ in both]
     return [
         ratio("end_to_end.rekey_to_partition", words, costs, STAGE_GOAL),
-        ratio("end_to_end.stage_share", "the stage ÷ stage and its lanes", shares),
+        ratio("end_to_end.stage_share", "all but its lanes alone ÷ a stage and its lanes", shares),
     ]
