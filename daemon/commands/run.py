@@ -130,7 +130,7 @@ def _stage(
 
     def show_lag(topic: str, partition: int, records: int | None) -> None:
         if records is None:
-            telemetry.partition_lost(topic, partition)
+            telemetry.source_lost(topic, partition)
         else:
             telemetry.lag_records.labels(topic, str(partition)).set(records)
 

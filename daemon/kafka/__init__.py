@@ -31,6 +31,7 @@ from .partitions import (
     AssignedLanes,
     IdleLogs,
     PartitionFaults,
+    Pulse,
     Record,
     UnansweredFetches,
     is_at_end,
@@ -43,7 +44,7 @@ from .partitions import (
 from .reader import Reader
 from .refusals import Obstructed
 from .source import KafkaSource
-from .stage import RekeyStage, StagePorts, make_stage_topic
+from .stage import RekeyStage, StagePorts
 from .stage_offsets import Begin, begin_of
 from .topic_ids import FetchById
 from .topic_partition import Division, TopicPartition
@@ -54,6 +55,7 @@ from .topics import (
     counts_or_obstacle,
     create_topic,
     fault_of,
+    make_stage_topic,
     require_counts,
     sampled_records,
 )
@@ -105,6 +107,7 @@ __all__ = (
     "other_redis",
     "PARTITIONERS",
     "PartitionFaults",
+    "Pulse",
     "PythonSnappy",
     "Reader",
     "Record",

@@ -195,21 +195,23 @@ def is_stuck(now_s: float, last_answer_s: float, session_timeout_s: float) -> bo
 class Pulse:
     """Whether a consumer shows signs of life: answers to fetches, and assignments."""
 
-    def __init__(self) -> None:
+    def __init__(self, now_s: float) -> None:
         self.waits = True
         """For an assignment."""
-        self._answered_ms: dict[TopicPartition, int | None] = {}
-        self._since_s = time.monotonic()
+        self._answered_ms: Mapping[TopicPartition, int | None] = {}
+        self._since_s = now_s
 
     def is_stuck(
-        self, consumer: Any, places: Iterable[TopicPartition], session_timeout_s: float
+        self,
+        answered_ms: Mapping[TopicPartition, int | None],
+        now_s: float,
+        session_timeout_s: float,
     ) -> bool:
-        """Whether there was none for so long that the consumer is better replaced. `places`: what
-        it fetches now."""
-        now_s, before = time.monotonic(), self._answered_ms
-        self._answered_ms = {place: consumer.last_poll_timestamp(place) for place in places}
-        if not self.waits and (self._answered_ms != before or not before):
+        """Whether there was none for so long that the consumer is better replaced. `answered_ms`
+        has the time of the last answer to each topic-partition that is fetched now."""
+        if not self.waits and (answered_ms != self._answered_ms or not answered_ms):
             self._since_s = now_s
+        self._answered_ms = answered_ms
         return is_stuck(now_s, self._since_s, session_timeout_s)
 
 

@@ -46,7 +46,7 @@ from .client import (
     topic_numbers,
 )
 from .partitions import IdleLogs, Pulse, Record, is_at_end
-from .stage_offsets import Beginnings, beginnings
+from .stage_offsets import Beginnings, Noted, beginnings, store_note
 from .topic_ids import Fence, fetch_by_id
 from .topic_partition import TopicPartition
 from .topics import (
@@ -54,7 +54,6 @@ from .topics import (
     PARTITIONERS,
     Diagnosis,
     NoteCounts,
-    create_topic,
     fault_of,
     ignore_counts,
 )
@@ -64,6 +63,8 @@ OVERHEAD_BYTES: Final = 128
 """A record is longer than its value by less, with its batch."""
 LEAST_BYTES: Final = 4_096
 STOPPED_PAUSE_S: Final = 60.0
+NOTE_EVERY_S: Final = 3600.0
+"""Kafka forgets what a group stores with a topic that it does not read, after some days."""
 POLL_MS: Final = 200
 MOST_RECORDS: Final = 2_000
 COMMIT_EVERY_S: Final = 1.0
@@ -108,13 +109,16 @@ class RekeyStage:
     def __init__(self, ports: StagePorts) -> None:
         aiokafka_patches.install()
         self._ports = ports
+        self._own = [TopicPartition(ports.topic, number) for number in range(ports.partitions)]
+        self._noted: Noted | None = None
+        self._noted_s = 0.0
         self._most_bytes = MOST_BYTES
         """Of a record that the topic takes."""
         self._with_times = True
         self._producer = KafkaProducer(ports.settings)
         self._consumer: Any = None
         self._diagnosis = Diagnosis(ports.settings, ports.note, ports.note_counts)
-        self._pulse = Pulse()
+        self._pulse = Pulse(time.monotonic())
         self._generation = 0
         """Grows with every rebalance."""
         self._to_begin = set[TopicPartition]()
@@ -199,7 +203,7 @@ class RekeyStage:
             logger.warning("the topic of the stage refuses the times of records: they are left out")
 
     async def _connect(self, stop: asyncio.Event) -> None:
-        self._pulse = Pulse()
+        self._pulse = Pulse(time.monotonic())
         while self._consumer is None and not stop.is_set():
             consumer = AIOKafkaConsumer(**consumer_arguments(self._ports.settings))
             try:
@@ -213,9 +217,11 @@ class RekeyStage:
                 await stopped_within(stop, pause_s(self._failures, 0.5))
 
     def _is_stuck(self) -> bool:
-        patience_s = self._ports.settings.session_timeout_s
-        consumer = self._consumer
-        return consumer is not None and self._pulse.is_stuck(consumer, self._runs, patience_s)
+        if (consumer := self._consumer) is None:
+            return False
+        answered_ms = {place: consumer.last_poll_timestamp(place) for place in self._runs}
+        session_s = self._ports.settings.session_timeout_s
+        return self._pulse.is_stuck(answered_ms, time.monotonic(), session_s)
 
     async def _disconnect(self) -> None:
         consumer, self._consumer = self._consumer, None
@@ -332,8 +338,11 @@ class RekeyStage:
                 await self._ports.letters.publish(letters)
                 self._ports.note_letters(len(letters))
         await self._producer.flush()
-        self._settled_s = time.monotonic()
+        self._settled_s = now_s = time.monotonic()
         await self._commit(points, generation)
+        if self._noted is not None and now_s - self._noted_s >= NOTE_EVERY_S:
+            self._noted_s = now_s
+            await store_note(self._consumer, self._own, self._noted)
         self._failures, self.waits = 0, ""
 
     async def _commit(
@@ -349,12 +358,12 @@ class RekeyStage:
     async def _begin(self, generation: int) -> None:
         places, consumer, ports = sorted(self._to_begin), self._consumer, self._ports
         topics, now_ms = ports.settings.topics, int(time.time() * 1000)
-        own = [TopicPartition(ports.topic, number) for number in range(ports.partitions)]
-        found = await beginnings(consumer, places, topics, own, ports.start, now_ms)
+        found = await beginnings(consumer, places, topics, self._own, ports.start, now_ms)
         if generation != self._generation:
             return
-        self._say_growth(found.partitions)
-        targets = self._targets(found.partitions)
+        self._noted, self._noted_s = found.noted, time.monotonic()
+        self._say_growth(found.noted.partitions)
+        targets = self._targets(found.noted.partitions)
         for place, at in found.begins.items():
             if at.life:
                 self._fence[place] = at.life
@@ -433,22 +442,3 @@ class _Assigned(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka ha
         for place in assigned:
             self._consumer.seek(place, 0)
         self._stage.assign(assigned)
-
-
-async def make_stage_topic(
-    settings: KafkaSettings, topic: str, partitions: int, inputs: Diagnosis
-) -> None:
-    """Create the topic that the stage writes, unless it is there; else say the command that does,
-    once. The `inputs` are waited for."""
-    await inputs.wait_for_topics()
-    try:
-        await create_topic(settings, topic, partitions=partitions)
-    except (KafkaError, OSError) as error:
-        logger.warning(
-            "the topic of the stage is not created by this process",
-            topic=topic,
-            reason=f"{type(error).__name__}: {error}",
-            advice=f"If it does not exist: kafka-topics --bootstrap-server"
-            f" {settings.bootstrap_servers} --create --topic {topic} --partitions {partitions}."
-            " Allow this user to write to it.",
-        )

@@ -52,8 +52,7 @@ class Begin:
 class Beginnings:
     """Where sources are read on."""
 
-    partitions: int
-    """Among which events are divided."""
+    noted: Noted
     begins: Mapping[TopicPartition, Begin]
     stopped: Mapping[TopicPartition, str]
     """Why others are not."""
@@ -72,7 +71,7 @@ async def beginnings(
     """Find out where to begin with these sources; `own` are the partitions of the topic of the
     stage, and `start` is where sources begin before anything was sent. Raises Unavailable."""
     # Before what is stored: whoever sent something has stored where all began.
-    sent = any((await log_bounds(consumer, own))[1].values())
+    used = sum(map(bool, (await log_bounds(consumer, own))[1].values()))
     bounds = await log_bounds(consumer, places)
     # After the bounds: see `topic_ids`.
     asked = [TopicPartition(topic, 0) for topic in dict.fromkeys(place.topic for place in places)]
@@ -82,7 +81,7 @@ async def beginnings(
     stored = {p: (at.offset, at.metadata) for p, at in found.items() if at.offset >= 0}
     noted = _read(stored.pop(own[0], None))
     new = dict[TopicPartition, OffsetAndMetadata]()
-    if noted is None and not sent:
+    if noted is None and not used:
         every = [
             TopicPartition(t, n) for t in topics for n in consumer.partitions_for_topic(t) or ()
         ]
@@ -90,17 +89,14 @@ async def beginnings(
         first = await starting_offsets(consumer, logs, start, now_ms)
         new = {p: OffsetAndMetadata(first[log], "") for p, log in logs.items() if p not in stored}
         stored |= {p: (at.offset, "") for p, at in new.items()}
-    before = noted or Noted(len(own))
+    before = noted or Noted(used or len(own))  # marks went to all partitions among which it was
     if before.partitions > len(own):
         raise Unavailable(
             f"topic {own[0].topic} has {len(own)} partitions, and events were divided among"
             f" {before.partitions}: it was deleted and created again. {WAY_OUT}"
         )
     now = Noted(before.partitions, {**ids, **before.ids})
-    if now != noted:
-        new[own[0]] = OffsetAndMetadata(0, msgspec.json.encode(now).decode())
-        assignment = consumer._subscription.subscription.assignment
-        await coordinator.commit_offsets(assignment, new)
+    await store_note(consumer, own, now, new)
     begins, stopped = dict[TopicPartition, Begin](), dict[TopicPartition, str]()
     for place in places:
         at = bounds[0][place], bounds[1][place]
@@ -111,7 +107,19 @@ async def beginnings(
             )
         except StartError as error:
             stopped[place] = str(error)
-    return Beginnings(now.partitions, begins, stopped, bounds[1])
+    return Beginnings(now, begins, stopped, bounds[1])
+
+
+async def store_note(
+    consumer: Any,
+    own: Sequence[TopicPartition],
+    noted: Noted,
+    new: Mapping[TopicPartition, OffsetAndMetadata] | None = None,
+) -> None:
+    """Store this with the group, and `new` offsets beside it."""
+    note = {own[0]: OffsetAndMetadata(0, msgspec.json.encode(noted).decode())}
+    assignment = consumer._subscription.subscription.assignment
+    await consumer._coordinator.commit_offsets(assignment, {**(new or {}), **note})
 
 
 def _read(stored: tuple[int, str] | None) -> Noted | None:

@@ -264,6 +264,25 @@ class Diagnosis:
             logger.info("Kafka answers again", after=before.reason)
 
 
+async def make_stage_topic(
+    settings: KafkaSettings, topic: str, partitions: int, inputs: Diagnosis
+) -> None:
+    """Create the topic that the stage writes, unless it is there; else say the command that does,
+    once. The `inputs` are waited for."""
+    await inputs.wait_for_topics()
+    try:
+        await create_topic(settings, topic, partitions=partitions)
+    except (KafkaError, OSError) as error:
+        logger.warning(
+            "the topic of the stage is not created by this process",
+            topic=topic,
+            reason=f"{type(error).__name__}: {error}",
+            advice=f"If it does not exist: kafka-topics --bootstrap-server"
+            f" {settings.bootstrap_servers} --create --topic {topic} --partitions {partitions}."
+            " Allow this user to write to it.",
+        )
+
+
 JAVA: Final = "murmur2"
 PARTITIONERS: Final[Mapping[str, Callable[[bytes], int]]] = {
     JAVA: lambda key: murmur2(key) & 0x7FFFFFFF,

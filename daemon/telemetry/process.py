@@ -260,8 +260,12 @@ class Telemetry:
             self.watermark_s,
             self.watermark_ahead_s,
             self.partition_unreadable,
-            self.source_stopped,
         ):
+            _remove(gauge, topic, str(partition))
+
+    def source_lost(self, topic: str, partition: int) -> None:
+        """Forget the series of a partition that the stage of this process no longer reads."""
+        for gauge in (self.lag_records, self.source_stopped):
             _remove(gauge, topic, str(partition))
 
     def topics_found(self, counts: Mapping[str, int]) -> None:

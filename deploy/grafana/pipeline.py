@@ -84,11 +84,13 @@ def _freshness() -> list[stat.Panel]:
 
 def _risks() -> list[stat.Panel]:
     # 0 where processes answer and none of them has the series.
-    stopped = f"sum({own('lane_stopped')}) or 0 * sum({own('owned_lanes')})"
+    both = f"sum({own('lane_stopped')} or {own('source_stopped')})"
+    stopped = f"{both} or 0 * sum({own('owned_lanes')})"
     return [
         number(
             "Stopped lanes",
-            "Lanes that need manual action, as after a topic was recreated. /readyz says why.",
+            "Lanes, and partitions that a stage reads, that need manual action, as after a topic"
+            " was recreated. /readyz says why.",
             "short",
             stopped,
             steps=GOOD_AT_ZERO,

@@ -40,7 +40,6 @@ from tests.services.whole_path import START_MS
 NAME = "rekey"
 LANES = 3
 EVENTS = 8_000
-LIMIT = "max.message.bytes"
 REKEY = f'lanes = "rekey"\nidle_after = "5s"\n[rekey]\npartitions = {LANES}\n'
 
 
@@ -63,6 +62,12 @@ class Rekeyed(TwoTopics):
         await admin.start()
         yield admin
         await admin.close()
+
+    async def alter(self, settings: dict[str, str]) -> None:
+        """Change the topic of the stage."""
+        changed = ConfigResource(ConfigResourceType.TOPIC, self.stage_topic, settings)
+        async with self.admin() as admin:
+            await admin.alter_configs([changed])
 
     async def end_of(self, place: TopicPartition) -> int:
         consumer = AIOKafkaConsumer(bootstrap_servers=self.kafka.bootstrap)
@@ -238,7 +243,8 @@ async def ended(daemon: Daemon) -> None:
 async def test_records_that_are_gone_before_the_stage_read_them_count_as_lost(
     stage: Rekeyed,
 ) -> None:
-    """Also where the group has forgotten how far it was: nothing counts twice, or is left out."""
+    """Where the group has forgotten how far it was, nothing counts twice, is left out, or goes to
+    another lane."""
     daemon = stage.daemon(NAME)
     await stage.produce(EVENTS // 4)
     await stage.wait_for_events(EVENTS // 4)
@@ -254,6 +260,8 @@ async def test_records_that_are_gone_before_the_stage_read_them_count_as_lost(
     await until(lambda: "records lost before they were read" in daemon.log(), daemon)
     await ended(daemon)
     await stage.produce(EVENTS // 4)
+    async with stage.admin() as admin:
+        await admin.create_partitions({stage.stage_topic: NewPartitions(LANES + 2)})
     stage.changed = ('group_id = "rekey"', 'group_id = "another"'), ('"earliest"', '"latest"')
     again = stage.daemon(NAME)
     await stage.wait_for_events(EVENTS * 3 // 4 - lost)
@@ -268,9 +276,7 @@ async def test_an_event_that_the_topic_does_not_take_is_rejected_and_the_rest_go
     daemon = stage.daemon(NAME)
     await stage.produce(EVENTS // 8)
     await stage.wait_for_events(EVENTS // 8)
-    limit = ConfigResource(ConfigResourceType.TOPIC, stage.stage_topic, {LIMIT: "4096"})
-    async with stage.admin() as admin:
-        await admin.alter_configs([limit])
+    await stage.alter({"max.message.bytes": "4096"})
     large = {"type": "impression", "impression_id": "large", "timestamp": START_MS}
     large |= {"items": [f"{n:0100}" for n in range(50)]}
     producer = AIOKafkaProducer(bootstrap_servers=stage.kafka.bootstrap)
@@ -282,6 +288,21 @@ async def test_an_event_that_the_topic_does_not_take_is_rejected_and_the_rest_go
     assert await stage.counted("rejected") == {"too_large": 1}
     assert "the topic of the stage takes smaller records only" in daemon.log()
     await until(lambda: "TooLarge" not in daemon.readiness(), daemon)
+
+
+async def test_what_the_topic_does_not_take_as_it_is_is_told(stage: Rekeyed) -> None:
+    daemon = stage.daemon(NAME)
+    await stage.produce(EVENTS // 8)
+    await stage.wait_for_events(EVENTS // 8)
+    await stage.alter({"message.timestamp.before.max.ms": "1000"})
+    await stage.produce(EVENTS // 8)
+    await stage.wait_for_events(EVENTS // 4)
+    assert "refuses the times of records" in daemon.log()
+    await stage.kafka.delete_topic(stage.stage_topic)
+    await stage.produce(EVENTS // 8)
+    await until(lambda: "Sending continues by itself" in daemon.readiness(), daemon)
+    assert daemon.series('relevanced_kafka_faults_total{fault="unsent"}') >= 1
+    await stage.kafka.create_topic(stage.stage_topic, LANES, None)
 
 
 async def test_partitions_that_the_topic_of_the_stage_gets_stay_empty(stage: Rekeyed) -> None:

@@ -3,6 +3,7 @@ Redis: tokens that end cost no record and no rebalance, and what is refused is s
 setting."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -85,6 +86,10 @@ async def all_is_taken_meanwhile(
             await send(bootstrap, topic, values)
             await asyncio.sleep(LIFETIME_S / 4)
     await until(lambda: daemon.series(ACCEPTED) == sent, daemon)
+    asked = 'relevanced_token_requests_total{of="kafka",outcome="%s"}'
+    assert daemon.series(asked % "ok") > 3 and daemon.series(asked % "failed") > 3
+    ends_s = daemon.series('relevanced_token_expiry_timestamp_seconds{of="kafka"}')
+    assert abs(ends_s - time.time()) < 2 * LIFETIME_S
 
 
 async def test_tokens_that_end_cost_no_record_and_no_rebalance(

@@ -107,6 +107,9 @@ def test_a_closed_lane_vanishes_and_a_stopped_one_stays() -> None:
     found = series(telemetry)
     assert not {"relevanced_open_impressions", "relevanced_lag_records"} & set(found)
     assert found["relevanced_lane_stopped"] == [({"lane": "0"}, 1.0)]
+    assert "relevanced_source_stopped" in found, "a stage reads it, not the lane"
+    telemetry.source_lost("t", 0)
+    assert "relevanced_source_stopped" not in series(telemetry)
 
 
 def test_a_lane_without_series_may_be_closed() -> None:
