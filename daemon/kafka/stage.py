@@ -8,7 +8,8 @@ fails makes the sources of this process begin anew from there, and lanes drop wh
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, Final
@@ -264,11 +265,16 @@ class RekeyStage:
 
     async def _turn(self) -> None:
         self._diagnose()
-        if self.stopped and time.monotonic() >= self._look_s:
-            self._to_begin |= self.stopped.keys()
-        if self._to_begin:
-            await self._begin(self._generation)
         generation = self._generation
+        if self._to_begin:
+            await self._begin(await self._found(self._to_begin), generation)
+        if self.stopped and time.monotonic() >= self._look_s:
+            self._look_s = time.monotonic() + STOPPED_PAUSE_S
+            found = None
+            with suppress(Unavailable):  # the others go on
+                found = await self._found(self.stopped)
+            if found is not None:
+                await self._begin(found, generation)
         polled = await self._consumer.getmany(timeout_ms=POLL_MS, max_records=MOST_RECORDS)
         if generation != self._generation:
             return  # what was polled may be sent by another process, or from an earlier place
@@ -355,12 +361,15 @@ class RekeyStage:
 
     # Where sources begin
 
-    async def _begin(self, generation: int) -> None:
-        places, consumer, ports = sorted(self._to_begin), self._consumer, self._ports
-        topics, now_ms = ports.settings.topics, int(time.time() * 1000)
-        found = await beginnings(consumer, places, topics, self._own, ports.start, now_ms)
+    async def _found(self, places: Collection[TopicPartition]) -> Beginnings:
+        start, topics = self._ports.start, self._ports.settings.topics
+        now_ms = int(time.time() * 1000)
+        return await beginnings(self._consumer, sorted(places), topics, self._own, start, now_ms)
+
+    async def _begin(self, found: Beginnings, generation: int) -> None:
         if generation != self._generation:
             return
+        consumer, ports = self._consumer, self._ports
         self._noted, self._noted_s = found.noted, time.monotonic()
         self._say_growth(found.noted.partitions)
         targets = self._targets(found.noted.partitions)
@@ -378,11 +387,12 @@ class RekeyStage:
         consumer.resume(*found.begins)
         for place, why in found.stopped.items():
             self._stop(place, why)
-        self._to_begin.clear()
+        self._to_begin -= found.ends.keys()
         for run in [self._runs[place] for place in found.begins]:
             for message in run.begin():
                 await self._produce(message)
-        logger.info("sources are sent", sources=dict(_offsets(found)))
+        if found.begins:
+            logger.info("sources are sent", sources=dict(_offsets(found)))
 
     def _say_growth(self, divided: int) -> None:
         topic, partitions = self._ports.topic, self._ports.partitions

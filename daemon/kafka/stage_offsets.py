@@ -85,9 +85,12 @@ async def beginnings(
         every = [
             TopicPartition(t, n) for t in topics for n in consumer.partitions_for_topic(t) or ()
         ]
-        logs = {place: log_name(*place) for place in every}
+        # Where the topic of the stage was created again, others have stored how far they are.
+        known = await coordinator.fetch_committed_offsets(every)
+        unknown = {place for place in every if place not in known or known[place].offset < 0}
+        logs = {place: log_name(*place) for place in unknown}
         first = await starting_offsets(consumer, logs, start, now_ms)
-        new = {p: OffsetAndMetadata(first[log], "") for p, log in logs.items() if p not in stored}
+        new = {place: OffsetAndMetadata(first[log], "") for place, log in logs.items()}
         stored |= {p: (at.offset, "") for p, at in new.items()}
     before = noted or Noted(used or len(own))  # marks went to all partitions among which it was
     if before.partitions > len(own):

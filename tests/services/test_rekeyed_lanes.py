@@ -354,3 +354,34 @@ async def test_lanes_stop_where_the_topic_of_the_stage_was_created_again(
     await stage.wait_for_events(EVENTS // 2)
     await ended(daemon)
     assert await stage.counted("events") == EVENTS // 2
+
+
+async def test_a_topic_that_is_created_again_moves_no_source_of_another_worker(
+    stage: Rekeyed,
+) -> None:
+    """Who finds it empty stores where all sources begin: but not over how far the others are."""
+    stage.changed = (('"earliest"', '"latest"'),)
+    first = stage.daemon(NAME)
+    await until(lambda: "sources are sent" in first.log(), first)
+    second = stage.daemon(NAME)
+    await until(lambda: "sources are sent" in second.log(), second)
+    await until(lambda: 0 < owned(second) < LANES, second)
+    await stage.produce(EVENTS // 4)
+    await stage.wait_for_events(EVENTS // 4)
+    for daemon in (first, second):
+        await ended(daemon)
+    await stage.kafka.delete_topic(stage.stage_topic)
+    await stage.kafka.create_topic(stage.stage_topic, LANES, None)
+    await stage.produce(EVENTS // 4)
+    both = [stage.daemon(NAME) for _ in range(2)]
+    replaced = "the topic was deleted and created again"
+    await until(lambda: sum(d.readiness().count(replaced) for d in both) == LANES, both[0])
+    path = stage.directory / "rekey.toml"
+    path.write_text(stage.toml(NAME))
+    accept = ("lane", "accept-new-log", stage.stage_topic, "--config", str(path))
+    code, out = await command(*accept)
+    assert code == 0, out
+    await stage.wait_for_events(EVENTS // 2)
+    for daemon in both:
+        await ended(daemon)
+    assert await stage.counted("events") == EVENTS // 2
