@@ -45,7 +45,7 @@ from .reader import Reader
 from .refusals import Obstructed
 from .source import KafkaSource
 from .stage import RekeyStage, StagePorts
-from .stage_offsets import Begin, begin_of
+from .stage_offsets import Begin, begin_of, beginnings
 from .topic_ids import FetchById
 from .topic_partition import Division, TopicPartition
 from .topics import (
@@ -94,6 +94,7 @@ __all__ = (
     "numbers_in",
     "stage_settings",
     "begin_of",
+    "beginnings",
     "Begin",
     "Diagnosis",
     "StagePorts",

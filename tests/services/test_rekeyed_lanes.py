@@ -16,7 +16,8 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, RecordsToDelete
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
-from relevanced.daemon.config import load
+from relevanced.daemon.config import LogEnd, load
+from relevanced.daemon.kafka import beginnings
 from relevanced.daemon.plan import Plan
 from relevanced.daemon.storage import Head, InForce, Layouts, close, lane_topics, rebuild
 from tests import oracle
@@ -356,32 +357,28 @@ async def test_lanes_stop_where_the_topic_of_the_stage_was_created_again(
     assert await stage.counted("events") == EVENTS // 2
 
 
-async def test_a_topic_that_is_created_again_moves_no_source_of_another_worker(
-    stage: Rekeyed,
+async def test_who_finds_the_topic_empty_stores_over_no_offset_of_other_workers(
+    kafka: Broker, make_topic: MakeTopic
 ) -> None:
-    """Who finds it empty stores where all sources begin: but not over how far the others are."""
-    stage.changed = (('"earliest"', '"latest"'),)
-    first = stage.daemon(NAME)
-    await until(lambda: "sources are sent" in first.log(), first)
-    second = stage.daemon(NAME)
-    await until(lambda: "sources are sent" in second.log(), second)
-    await until(lambda: 0 < owned(second) < LANES, second)
-    await stage.produce(EVENTS // 4)
-    await stage.wait_for_events(EVENTS // 4)
-    for daemon in (first, second):
-        await ended(daemon)
-    await stage.kafka.delete_topic(stage.stage_topic)
-    await stage.kafka.create_topic(stage.stage_topic, LANES, None)
-    await stage.produce(EVENTS // 4)
-    both = [stage.daemon(NAME) for _ in range(2)]
-    replaced = "the topic was deleted and created again"
-    await until(lambda: sum(d.readiness().count(replaced) for d in both) == LANES, both[0])
-    path = stage.directory / "rekey.toml"
-    path.write_text(stage.toml(NAME))
-    accept = ("lane", "accept-new-log", stage.stage_topic, "--config", str(path))
-    code, out = await command(*accept)
-    assert code == 0, out
-    await stage.wait_for_events(EVENTS // 2)
-    for daemon in both:
-        await ended(daemon)
-    assert await stage.counted("events") == EVENTS // 2
+    topic, own = await make_topic(partitions=2), await make_topic(partitions=LANES)
+    producer = AIOKafkaProducer(bootstrap_servers=kafka.bootstrap)
+    await producer.start()
+    for partition in (0, 1, 1, 1):
+        await producer.send_and_wait(topic, b"{}", partition=partition)
+    await producer.stop()
+    group = {"bootstrap_servers": kafka.bootstrap, "group_id": topic, "enable_auto_commit": False}
+    consumer = AIOKafkaConsumer(topic, **group)
+    await consumer.start()
+    mine, other = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    partitions = [TopicPartition(own, number) for number in range(LANES)]
+    try:
+        async with asyncio.timeout(30):
+            while not consumer.assignment():
+                await asyncio.sleep(0.05)
+        await consumer.commit({other: 1})
+        for _ in range(2):  # the second time it is stored
+            found = await beginnings(consumer, [mine], [topic], partitions, LogEnd.LATEST, 0)
+            assert found.begins[mine].offset == 1 and found.noted.partitions == LANES
+        assert await consumer.committed(other) == 1
+    finally:
+        await consumer.stop()
