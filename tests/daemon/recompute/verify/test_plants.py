@@ -54,7 +54,7 @@ NOTED = {
     "head.judged.columns[]": "the lane has other judged metrics",
 }
 """Field → what a note says, because of which nothing is compared that depends on it."""
-ELSEWHERE = {"logs", "idle_ms", "stall", "lifts"}
+ELSEWHERE = {"logs", "idle_ms", "stall", "lifts", "taken"}
 """Marks of logs are compared where these are opened, and the others are never compared."""
 
 
