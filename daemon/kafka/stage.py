@@ -8,7 +8,7 @@ fails makes the sources of this process begin anew from there, and lanes drop wh
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
@@ -47,7 +47,7 @@ from .client import (
     topic_numbers,
 )
 from .partitions import IdleLogs, Pulse, Record, is_at_end
-from .stage_offsets import Beginnings, Noted, beginnings, store_note
+from .stage_offsets import Beginnings, Noted, beginnings, place_text, store_note
 from .topic_ids import Fence, fetch_by_id
 from .topic_partition import TopicPartition
 from .topics import (
@@ -392,7 +392,7 @@ class RekeyStage:
             for message in run.begin():
                 await self._produce(message)
         if found.begins:
-            logger.info("sources are sent", sources=dict(_offsets(found)))
+            logger.info("sources are sent", sources=found.offsets)
 
     def _say_growth(self, divided: int) -> None:
         topic, partitions = self._ports.topic, self._ports.partitions
@@ -426,15 +426,6 @@ async def _give_way(done: int) -> int:
         return done
     await asyncio.sleep(0)
     return 0
-
-
-def place_text(place: TopicPartition) -> str:
-    """The name of a source for people."""
-    return f"{place.topic}[{place.partition}]"
-
-
-def _offsets(found: Beginnings) -> Iterator[tuple[str, int]]:
-    return ((place_text(place), at.offset) for place, at in found.begins.items())
 
 
 class _Assigned(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types

@@ -59,6 +59,16 @@ class Beginnings:
     ends: Mapping[TopicPartition, int]
     """The ends of all of their logs."""
 
+    @property
+    def offsets(self) -> dict[str, int]:
+        """Source, as people read it → where it is read on."""
+        return {place_text(place): at.offset for place, at in self.begins.items()}
+
+
+def place_text(place: TopicPartition) -> str:
+    """The name of a source for people."""
+    return f"{place.topic}[{place.partition}]"
+
 
 async def beginnings(
     consumer: Any,
