@@ -16,19 +16,17 @@ from typing import Any, Final
 
 import structlog
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener
-from aiokafka.errors import InvalidTimestampError, KafkaError
+from aiokafka.errors import KafkaError
 
 from ..backoff import pause_s, stopped_within
 from ..config import Start
 from ..errors import RecordRefused, Unavailable
 from ..events import Decoder
 from ..lane import WAY_OUT
-from ..telemetry import ADVICE, NoteFault, RateLimit, ignore_fault
+from ..telemetry import ADVICE, KafkaFault, NoteFault, RateLimit, ignore_fault
 from ..worker import (
-    MOST_BYTES,
     DeadLetter,
     DeadLetterTopic,
-    Message,
     RefusedParts,
     RefusedRecordsLog,
     SourceRun,
@@ -37,17 +35,11 @@ from ..worker import (
 )
 from . import aiokafka_patches
 from .aiokafka_patches import client_of
-from .client import (
-    BATCH_BYTES,
-    TOO_LARGE,
-    KafkaProducer,
-    KafkaSettings,
-    consumer_arguments,
-    stop_client,
-    topic_numbers,
-)
+from .client import KafkaSettings, consumer_arguments, stop_client
 from .partitions import IdleLogs, Pulse, Record, is_at_end
 from .stage_offsets import Beginnings, Noted, beginnings, place_text, store_note
+from .stage_producer import StageProducer
+from .stage_reader import StageReader
 from .topic_ids import Fence, fetch_by_id
 from .topic_partition import TopicPartition
 from .topics import (
@@ -59,15 +51,10 @@ from .topics import (
     ignore_counts,
 )
 
-LIMIT: Final = "max.message.bytes"
-OVERHEAD_BYTES: Final = 128
-"""A record is longer than its value by less, with its batch."""
-LEAST_BYTES: Final = 4_096
 STOPPED_PAUSE_S: Final = 60.0
 NOTE_EVERY_S: Final = 3600.0
 """Kafka forgets what a group stores with a topic that it does not read, after some days."""
-POLL_MS: Final = 200
-MOST_RECORDS: Final = 2_000
+WATCH_S: Final = 1.0
 COMMIT_EVERY_S: Final = 1.0
 IDLE_EVERY_S: Final = 5.0
 """How often an idle source says that it still is."""
@@ -113,10 +100,7 @@ class RekeyStage:
         self._own = [TopicPartition(ports.topic, number) for number in range(ports.partitions)]
         self._noted: Noted | None = None
         self._noted_s = 0.0
-        self._most_bytes = MOST_BYTES
-        """Of a record that the topic takes."""
-        self._with_times = True
-        self._producer = KafkaProducer(ports.settings)
+        self._producer = StageProducer(ports.settings, ports.topic)
         self._consumer: Any = None
         self._diagnosis = Diagnosis(ports.settings, ports.note, ports.note_counts)
         self._pulse = Pulse(time.monotonic())
@@ -132,6 +116,7 @@ class RekeyStage:
         self._idle_said_s = self._settled_s = -COMMIT_EVERY_S
         self._look_s = 0.0
         """When sources that are stopped are looked at again."""
+        self._reader = StageReader(ports.note)
         self._said = RateLimit[str]()
         self.stopped: dict[TopicPartition, str] = {}
         """Why a source is not read on, until an operator does something."""
@@ -151,16 +136,17 @@ class RekeyStage:
     async def run(self, stop: asyncio.Event) -> None:
         """Send until the process is to stop."""
         try:
-            await self._measure()
+            await self._producer.start()
             await self._connect(stop)
             while not stop.is_set():
                 try:
-                    await self._turn()
+                    is_stuck = await self._watched_turn()
                 except (Unavailable, RecordRefused, KafkaError) as error:
                     self._begin_anew(error)
-                    await self._fit(error)
+                    await self._producer.fit(error)
                     await stopped_within(stop, pause_s(self._failures, 0.5))
-                if self._is_stuck():
+                    is_stuck = self._is_stuck()
+                if is_stuck:
                     self._ports.note("stuck")
                     logger.warning("the stage connects anew", advice=ADVICE["stuck"])
                     await self._disconnect()
@@ -172,36 +158,19 @@ class RekeyStage:
         finally:
             await self._close()
 
-    async def _measure(self) -> int | None:
-        """Send no records that are larger than those that the topic takes, and return that; None
-        where this user may not ask for it."""
-        topic = self._ports.topic
-        found = await topic_numbers(self._ports.settings, [topic], [LIMIT])
-        stated = found.get(topic, {}).get(LIMIT)
-        await self._limit(stated or self._most_bytes)
-        return stated
-
-    async def _limit(self, most_bytes: int) -> None:
-        self._most_bytes = most_bytes
-        await self._producer.stop()
-        self._producer = KafkaProducer(self._ports.settings, min(BATCH_BYTES, most_bytes))
-        await self._producer.start()
-
-    async def _fit(self, error: Exception) -> None:
-        """Let the topic take what it refused, as far as that is possible."""
-        if isinstance(error.__cause__, TOO_LARGE):
-            before = self._most_bytes
-            if (await self._measure() or before) >= before:
-                await self._limit(max(before // 2, LEAST_BYTES))
-            logger.warning(
-                "the topic of the stage takes smaller records only",
-                topic=self._ports.topic,
-                most_bytes=self._most_bytes,
-                advice=f"Larger events are refused (too_large). Raise its {LIMIT}, and restart.",
-            )
-        elif isinstance(error.__cause__, InvalidTimestampError) and self._with_times:
-            self._with_times = False
-            logger.warning("the topic of the stage refuses the times of records: they are left out")
+    async def _watched_turn(self) -> bool:
+        """Take a turn; returns whether the consumer shows no sign of life, and is to be replaced:
+        it may wait for its group without end."""
+        turn = asyncio.ensure_future(self._turn())
+        try:
+            while not (is_stuck := self._is_stuck()):
+                if (await asyncio.wait({turn}, timeout=WATCH_S))[0]:
+                    await turn
+                    break
+        finally:
+            turn.cancel()
+            await asyncio.wait({turn})
+        return is_stuck
 
     async def _connect(self, stop: asyncio.Event) -> None:
         self._pulse = Pulse(time.monotonic())
@@ -249,7 +218,8 @@ class RekeyStage:
 
     def _begin_anew(self, error: Exception) -> None:
         self._failures += 1
-        fault = fault_of(error) if isinstance(error, KafkaError) else "unsent"
+        is_unsent = isinstance(error, (Unavailable, RecordRefused))
+        fault: KafkaFault = "unsent" if is_unsent else fault_of(error)
         advice = "" if fault == "unreadable" else ADVICE[fault]  # a rebalance, or a log's start
         reason = f"{type(error).__name__}: {error}"
         self.waits = f"{reason}. {advice}".rstrip()
@@ -272,14 +242,17 @@ class RekeyStage:
             self._look_s = time.monotonic() + STOPPED_PAUSE_S
             found = None
             with suppress(Unavailable):  # the others go on
-                found = await self._found(self.stopped)
+                found = await self._found(self.stopped.keys() - self._runs.keys())
             if found is not None:
                 await self._begin(found, generation)
-        polled = await self._consumer.getmany(timeout_ms=POLL_MS, max_records=MOST_RECORDS)
+        polled = await self._reader.poll(self._consumer, self._runs)
         if generation != self._generation:
             return  # what was polled may be sent by another process, or from an earlier place
         for place, records in polled.items():
             await self._send(place, records, generation)
+        for place in self._reader.unreadable.keys() & self._runs.keys():
+            del self._runs[place]
+            self._stop(place, self._reader.unreadable[place])
         await self._say_idle()
         if time.monotonic() - self._settled_s >= COMMIT_EVERY_S:
             await self._settle(generation)
@@ -296,7 +269,7 @@ class RekeyStage:
             refusals = RefusedParts()
             decoded = chain.from_iterable(self._ports.decoder.slices_of(record))
             for message in run.read(record.offset, at_ms, decoded, refusals.note):
-                await self._produce(message)
+                await self._producer.send(message)
                 turn = await _give_way(turn + 1)
             sent += refusals.taken
             if letter := refusals.letter(record):
@@ -309,14 +282,6 @@ class RekeyStage:
         consumer, topics = self._consumer, self._ports.settings.topics
         none = not self._runs and not self.stopped
         self._diagnosis.check_if(none or not all(map(consumer.partitions_for_topic, topics)))
-
-    async def _produce(self, message: Message) -> None:
-        await self._producer.send(
-            self._ports.topic,
-            message.value,
-            timestamp_ms=message.timestamp_ms if self._with_times else None,
-            partition=message.partition,
-        )
 
     async def _say_idle(self) -> None:
         """Say of which sources there was nothing for long, and show how far all are."""
@@ -332,11 +297,11 @@ class RekeyStage:
                 at_end[place] = position
         for place in self._idle.find(at_end, time.monotonic()) & self._runs.keys():
             for message in self._runs[place].idle(now_ms):
-                await self._produce(message)
+                await self._producer.send(message)
 
     async def _settle(self, generation: int) -> None:
         """Commit how far everything is that was sent, once it is acknowledged."""
-        points = {place: run.point for place, run in self._runs.items()}
+        points = {place: run.to_commit for place, run in self._runs.items()}
         letters, self._letters = self._letters, []
         if letters:
             self._ports.refused.log(letters, time.monotonic())
@@ -350,6 +315,9 @@ class RekeyStage:
             self._noted_s = now_s
             await store_note(self._consumer, self._own, self._noted)
         self._failures, self.waits = 0, ""
+        for place in self.stopped.keys() & self._runs.keys():  # it could be read again
+            del self.stopped[place]
+            self._ports.show_stopped(*place, False)
 
     async def _commit(
         self, points: Mapping[TopicPartition, tuple[int, str]], generation: int
@@ -381,8 +349,6 @@ class RekeyStage:
                 *place, at.offset, state, targets, lost_from=at.lost_from, life=at.life
             )
             ports.show_lag(*place, found.ends[place] - at.offset)
-            if self.stopped.pop(place, None):
-                ports.show_stopped(*place, False)
             consumer.seek(place, at.offset)
         consumer.resume(*found.begins)
         for place, why in found.stopped.items():
@@ -390,7 +356,7 @@ class RekeyStage:
         self._to_begin -= found.ends.keys()
         for run in [self._runs[place] for place in found.begins]:
             for message in run.begin():
-                await self._produce(message)
+                await self._producer.send(message)
         if found.begins:
             logger.info("sources are sent", sources=found.offsets)
 
@@ -408,11 +374,12 @@ class RekeyStage:
     def _targets(self, partitions: int) -> Targets:
         ports, consumer = self._ports, self._consumer
         sources = {t: len(consumer.partitions_for_topic(t) or ()) for t in ports.settings.topics}
-        most = self._most_bytes - OVERHEAD_BYTES
+        most = self._producer.most_bytes
         return Targets(partitions, PARTITIONERS[JAVA], sources, ports.base_ms, most)
 
     def _stop(self, place: TopicPartition, why: str) -> None:
         """Leave a source; it is looked at again now and then, as its log may come back."""
+        self._consumer.pause(place)
         self._look_s = time.monotonic() + STOPPED_PAUSE_S
         self._ports.show_stopped(*place, True)
         if self.stopped.get(place) != why:

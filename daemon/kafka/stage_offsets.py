@@ -18,7 +18,7 @@ from ..config import Start
 from ..errors import StartError, Unavailable
 from ..lane import WAY_OUT, log_name
 from ..storage import LogMark
-from ..worker import LogChanged
+from ..worker import LogChanged, state_in
 from .aiokafka_patches import client_of
 from .partitions import resume_offset
 from .resuming import ids_by_leader, log_bounds, require_same_topic, starting_offsets
@@ -136,7 +136,12 @@ async def store_note(
 
 
 def _read(stored: tuple[int, str] | None) -> Noted | None:
-    return None if stored is None else msgspec.json.decode(stored[1], type=Noted)
+    """What the group stores; None where that is nothing, or no note: tools that reset offsets leave
+    none."""
+    try:
+        return None if stored is None else msgspec.json.decode(stored[1], type=Noted)
+    except msgspec.MsgspecError:
+        return None
 
 
 def begin_of(
@@ -151,10 +156,15 @@ def begin_of(
     not the log that was sent: lanes would take its first records for ones that they have."""
     offset, metadata = stored or (0, "")
     try:
+        read = max(offset, state_in(metadata).read)
+    except msgspec.MsgspecError as error:
+        raise StartError(f"its group stores no state of it: {error}. {WAY_OUT}") from error
+    try:
         require_same_topic(place, offset, LogMark(known_id), topic_id)
-        found, gone = resume_offset(place, offset, *bounds, topic_id)
+        found, _ = resume_offset(place, offset, *bounds, topic_id)
     except LogChanged as error:
         raise StartError(f"{error.why} {WAY_OUT}") from error
+    gone = max(found - read, 0)
     if gone and stored is not None:
         logger.error(
             "records lost before they were read",
@@ -162,4 +172,4 @@ def begin_of(
             partition=place.partition,
             records=gone,
         )
-    return Begin(found, metadata, offset if gone else None, topic_id or "")
+    return Begin(found, metadata, read if gone else None, topic_id or "")

@@ -44,6 +44,9 @@ class SourceState(msgspec.Struct):
     w: int | None = None
     """The watermark, in ms; None before the first event."""
     pending: Pending = msgspec.field(default_factory=Pending)
+    read: int = 0
+    """The offset up to which records were read, where that is beyond the one that is committed:
+    what they left out is not told yet."""
 
     def text(self) -> str:
         """Return it as metadata of an offset: at most some 300 bytes."""
@@ -110,6 +113,16 @@ class SourceRun:
         """The next offset and the metadata with it, from where another run may go on once all
         that was sent so far is acknowledged."""
 
+    @property
+    def to_commit(self) -> tuple[int, str]:
+        """The point, with how far was read beyond it."""
+        offset, text = self.point
+        if self._next == offset:
+            return self.point
+        state = state_in(text)
+        state.read = self._next
+        return offset, state.text()
+
     def begin(self) -> Iterator[Message]:
         """Send what was deleted before it was read, if anything was."""
         if self._lost_from is not None:
@@ -129,15 +142,15 @@ class SourceRun:
             self.point = self._next, self._state.text()
         pane, number, is_refused = self._pane, 0, False
         for one in decoded:
-            sent = (
-                one
-                if isinstance(one, Rejected)
-                else self._event(one, (offset, number), timestamp_ms)
-            )
+            sent: Message | Rejected
+            if isinstance(one, Rejected):
+                sent = one
+            else:
+                sent = self._event(one, (offset, number), timestamp_ms)
+                number += 1  # also of what is refused here: another run may send it
             if isinstance(sent, Message):
                 note(one)
                 yield sent
-                number += 1
                 continue
             note(sent)
             counts = self.skipped if isinstance(sent, Skipped) else self.rejected

@@ -20,8 +20,7 @@ from tests.bench.stage import Job, Running, Stage
 from tests.bench.traffic import Traffic, records
 
 SHARES: Final = (0.5, 0.1, 0.9)
-GOAL_S: Final = 2.0
-GOAL_AT: Final = 0.5
+GOALS_S: Final = {0.5: 1.5, 0.9: 3.0}
 CAPACITY_RECORDS: Final = 500_000
 LIVE_S: Final = 20.0
 WARM_UP_S: Final = 5.0
@@ -66,7 +65,7 @@ async def measure(stage: Stage, effort: Effort) -> PartResult:
                 f"produce to gauge, 99 %, {at}",
                 [p99],
                 "s",
-                GOAL_S if share == GOAL_AT else None,
+                GOALS_S.get(share),
             ),
         ]
     return PartResult(findings)

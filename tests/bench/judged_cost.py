@@ -14,6 +14,7 @@ from typing import Final
 from relevanced.daemon.judgements import add
 from tests.bench.effort import Effort
 from tests.bench.findings import Finding, PartResult, number, ratio
+from tests.bench.query_cost import ON
 from tests.bench.stage import Job, Stage
 from tests.bench.traffic import CATALOGUE, Traffic, query_text
 
@@ -22,12 +23,14 @@ ROUNDS: Final = 3
 MIXED: Final = Traffic(records=1_600_000, queries=QUERIES)
 SHARE: Final = 0.5
 """Of the searches, those whose query the second file judges."""
+GOALS: Final = {"half": 1.35, "both": 1.5}
 JUDGED_ITEMS: Final = 50
 """Judged items of a query."""
 
 
 async def measure(stage: Stage, effort: Effort) -> PartResult:
-    """Worker with judgements ÷ without, where no query is judged and where half of them are."""
+    """Worker with judgements ÷ without, where no query is judged and where half of them are; and
+    where half of them are and queries are kept."""
     traffic = replace(MIXED, records=effort.of(MIXED.records))
     ranks = judged_ranks(SHARE)
     sections = {
@@ -35,6 +38,7 @@ async def measure(stage: Stage, effort: Effort) -> PartResult:
         "none": _section(stage.directory / "none", [f"nobody searches {n}" for n in range(ranks)]),
         "half": _section(stage.directory / "half", map(query_text, range(ranks))),
     }
+    sections["both"] = ON + sections["half"]
     us: dict[str, list[float]] = {name: [] for name in sections}
     for _ in range(effort.rounds(ROUNDS)):
         for name, section in sections.items():
@@ -48,9 +52,10 @@ def _findings(us: dict[str, list[float]]) -> list[Finding]:
     words = {
         "none": "worker, no search judged: with judgements ÷ without",
         "half": f"worker, {SHARE:.0%} of the searches judged, each list new: with ÷ without",
+        "both": "the same with `[queries]` as well ÷ without both",
     }
     ratios = [
-        ratio(f"judged.{name}", text, list(zip(us[name], off, strict=True)))
+        ratio(f"judged.{name}", text, list(zip(us[name], off, strict=True)), GOALS.get(name))
         for name, text in words.items()
     ]
     return [*ratios, number("judged.off_us", "the same without judgements", off, "µs/event")]

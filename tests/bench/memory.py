@@ -12,7 +12,7 @@ from tests.bench.traffic import Traffic
 
 OPEN_IMPRESSIONS: Final = 1_000_000
 ALL_STAY_OPEN: Final = "6h"
-GOAL_BYTES: Final = 200.0
+GOAL_BYTES: Final = 190.0
 TOUCH_GOAL_BYTES: Final = 16.0
 VISITED_QUERIES: Final = 1_000
 SEGMENT_RECORDS: Final = 200_000

@@ -33,7 +33,7 @@ NEW: Final = Traffic(
     feedback_per_impression=0.1,
 )
 """A million searches in an hour of event time."""
-GOAL_WORKER: Final = 1.10
+GOAL_WORKER: Final = 1.2
 GOAL_OPEN_BYTES: Final = 24.0
 GOAL_ROW_BYTES: Final = 64.0
 OFF: Final = ""

@@ -31,7 +31,7 @@ from tests.bench.traffic import SEED, Traffic, records
 
 LINES: Final = (200_000, 1_000_000)
 ROUNDS: Final = 3
-GOAL_RATIO: Final = 6.0
+GOAL_RATIO: Final = 4.5
 GOAL_GROWTH: Final = 1.5
 EVENTS_PER_SECOND: Final = 100.0
 """So few that the larger file lasts for five attribution windows: most of its impressions settle,

@@ -70,7 +70,7 @@ async def send(
     partition_key: bytes = b"q1",
     timestamp_ms: int = NOW_MS,
 ) -> None:
-    producer = KafkaProducer(KafkaSettings(kafka.bootstrap, (), "none"))
+    producer = KafkaProducer(KafkaSettings(kafka.bootstrap))
     await producer.start()
     for value in values:
         await producer.send(topic, value, partition_key, timestamp_ms=timestamp_ms)

@@ -180,6 +180,38 @@ async def test_damaged_partitions_stop_only_themselves_and_can_be_skipped(
     assert faults(daemon, "records_gone") == 3
 
 
+async def test_damaged_partitions_stop_only_themselves_where_a_stage_reads_them(
+    own_kafka: OwnKafka, make: Make
+) -> None:
+    broker = own_kafka()
+    topic = "damaged"
+    await broker.create_topic(topic, partitions=4)
+    for partition in range(4):
+        first = partition * 3
+        await send(broker.bootstrap, topic, impressions(first, first + 3), partition)
+    await asyncio.to_thread(broker.stop)
+    claims = [
+        kafka_logs.claim_codec(codec) for codec in (kafka_logs.UNKNOWN_CODEC, kafka_logs.GZIP)
+    ]
+    for partition, damage in enumerate([kafka_logs.flip_a_bit, *claims]):
+        kafka_logs.rewrite(kafka_logs.segment(broker, topic, partition), 1, damage)
+    await asyncio.to_thread(broker.start)
+    daemon = make(broker.bootstrap, topic, kafka='lanes = "rekey"')
+    await until(lambda: accepted(daemon) == 6, daemon)  # 1 + 1 + 1 + 3
+
+    def stopped() -> list[float | None]:
+        name = "relevanced_source_stopped"
+        return [sample(daemon, name, topic=topic, partition=str(p)) for p in range(3)]
+
+    await until(lambda: stopped() == [1, 1, 1], daemon)
+    await until(lambda: f"{topic}[1]: UnsupportedCodecError" in unready(daemon), daemon)
+    await send(broker.bootstrap, topic, impressions(12, 15), 3)
+    await until(lambda: accepted(daemon) == 9, daemon)
+    await delete_records(broker.bootstrap, topic, {0: 2, 1: 2, 2: 2})
+    await until(lambda: accepted(daemon) == 12 and stopped() == [0] * 3, daemon)
+    assert sample(daemon, "relevanced_gap_records_total", topic=topic) == 3
+
+
 async def test_an_outage_longer_than_the_session_is_waited_out(
     own_kafka: OwnKafka, make: Make
 ) -> None:

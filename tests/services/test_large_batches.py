@@ -42,7 +42,7 @@ async def test_a_batch_that_unpacks_to_many_megabytes_leaves_turns_to_others(
         assert batch.append(key=None, value=LINE % number, timestamp=None) is not None
     await (await producer.send_batch(batch, topic, partition=0))
     await producer.stop()
-    source = KafkaSource(KafkaSettings(kafka.bootstrap, (topic,), f"large-{topic}"))
+    source = KafkaSource(KafkaSettings(kafka.bootstrap, (topic,), group_id=f"large-{topic}"))
     await source.start()
     values: list[bytes] = []
     async with asyncio.timeout(PATIENCE_S):

@@ -54,7 +54,7 @@ class FormatStage(Stage):
         return given.replace("[redis]", f"{self.lanes}[redis]") + "".join(tables)
 
     async def produce(self, count: int) -> None:
-        producer = Lz4Producer(KafkaSettings(self.kafka.bootstrap, (), "none"))
+        producer = Lz4Producer(KafkaSettings(self.kafka.bootstrap))
         await producer.start()
         for name, stream in self.streams.items():
             for arrival_ms, event in islice(stream, count):

@@ -38,7 +38,7 @@ class MappedStage(Stage):
         return f"{given}{self.shape.source(self.topic, 'segment')}"
 
     async def produce(self, count: int) -> None:
-        producer = Lz4Producer(KafkaSettings(self.kafka.bootstrap, (), "none"))
+        producer = Lz4Producer(KafkaSettings(self.kafka.bootstrap))
         await producer.start()
         for number, (arrival_ms, event) in enumerate(islice(self.events, count)):
             key = str(event["impression_id"]).encode()

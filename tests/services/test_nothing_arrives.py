@@ -34,7 +34,7 @@ async def comes(holds: Callable[[], bool], daemon: Daemon) -> None:
 
 
 async def send(kafka: Broker, topic: str, value: bytes) -> None:
-    producer = KafkaProducer(KafkaSettings(kafka.bootstrap, (topic,), "none"))
+    producer = KafkaProducer(KafkaSettings(kafka.bootstrap, (topic,)))
     await producer.start()
     await producer.send(topic, value, b"key")
     await producer.flush()

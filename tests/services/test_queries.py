@@ -34,7 +34,7 @@ class QueryStage(Stage):
         return super().toml(name) + QUERIES
 
     async def produce(self, count: int) -> None:
-        producer = Lz4Producer(KafkaSettings(self.kafka.bootstrap, (), "none"))
+        producer = Lz4Producer(KafkaSettings(self.kafka.bootstrap))
         await producer.start()
         planted = 0
         for arrival_ms, event in islice(self.events, count):

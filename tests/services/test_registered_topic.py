@@ -157,7 +157,7 @@ class RegisteredStage(Stage):
     ) -> None:
         """Send events by versions 0 and 1 in turn, by version 2 to one partition, and between them
         records of a schema that nobody knows; as written at this time, else when they arrived."""
-        producer = Lz4Producer(KafkaSettings(self.kafka.bootstrap, (), "none"))
+        producer = Lz4Producer(KafkaSettings(self.kafka.bootstrap))
         await producer.start()
         for number, (arrival_ms, event) in enumerate(islice(self.events, count)):
             key = str(event["impression_id"]).encode()

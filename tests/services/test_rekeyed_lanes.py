@@ -15,11 +15,20 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, RecordsToDelete
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.protocol.admin import DeleteGroupsRequest
 
 from relevanced.daemon.config import LogEnd, load
 from relevanced.daemon.kafka import beginnings
 from relevanced.daemon.plan import Plan
-from relevanced.daemon.storage import Head, InForce, Layouts, close, lane_topics, rebuild
+from relevanced.daemon.storage import (
+    Head,
+    InForce,
+    Layouts,
+    close,
+    lane_topics,
+    rebuild,
+    stage_group,
+)
 from tests import oracle
 from tests.daemon.test_rekeyed_equality import added, assert_add_up
 from tests.replica import every_key, hours_of
@@ -104,6 +113,17 @@ class Rekeyed(TwoTopics):
                 if same and heads[0].lifts:
                     return
                 await asyncio.sleep(0.2)
+
+    async def assert_others_go_on(self, daemon: Daemon, topic: str) -> None:
+        """All of a topic is sent, and nothing of it again and again."""
+        sent, repeats = f'relevanced_rekeyed_events_total{{topic="{topic}"}}', list[float]()
+        for _ in range(2):
+            await self.produce(EVENTS // 8)
+            places = [TopicPartition(topic, n) for n in range(self.partitions[topic])]
+            count = sum([await self.end_of(place) for place in places])
+            await until(lambda: daemon.series(sent) >= count, daemon)
+            repeats.append(daemon.series('relevanced_rekey_messages_total{outcome="repeat"}'))
+        assert repeats[0] == repeats[1]
 
     async def assert_adds_up(self) -> oracle.LaneResult:
         store, layouts = self.store(NAME), Layouts(InForce(self.plan))
@@ -215,6 +235,8 @@ async def test_a_source_that_was_created_again_stops_and_says_the_way_out(
     await until(lambda: "Set [rekey] topic to a new name" in again.readiness(), again)
     stopped = f'relevanced_source_stopped{{partition="0",topic="{stage.topics[0]}"}}'
     assert again.series(stopped) == 1
+    if runs:
+        await stage.assert_others_go_on(daemon, stage.topics[1])
 
 
 async def test_a_topic_that_is_gone_is_told_whether_lanes_or_the_stage_read_it(
@@ -263,7 +285,10 @@ async def test_records_that_are_gone_before_the_stage_read_them_count_as_lost(
     await stage.produce(EVENTS // 4)
     async with stage.admin() as admin:
         await admin.create_partitions({stage.stage_topic: NewPartitions(LANES + 2)})
-    stage.changed = ('group_id = "rekey"', 'group_id = "another"'), ('"earliest"', '"latest"')
+        group = stage_group(load(stage.toml(NAME), {}, "test"))
+        answer = await admin._send_to_controller(DeleteGroupsRequest([group]))
+    assert answer.results == [(group, 0)]
+    stage.changed = (('"earliest"', '"latest"'),)
     again = stage.daemon(NAME)
     await stage.wait_for_events(EVENTS * 3 // 4 - lost)
     await ended(again)

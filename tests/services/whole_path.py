@@ -94,7 +94,7 @@ class Stage:
         return self.daemons[-1]
 
     async def produce(self, count: int) -> None:
-        producer = Lz4Producer(KafkaSettings(self.kafka.bootstrap, (), "none"))
+        producer = Lz4Producer(KafkaSettings(self.kafka.bootstrap))
         await producer.start()
         for arrival_ms, event in islice(self.events, count):
             key = str(event["impression_id"]).encode()

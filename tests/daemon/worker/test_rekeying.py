@@ -47,6 +47,14 @@ def test_what_is_skipped_is_told_at_places_that_follow_from_the_log() -> None:
     assert (mark.of.place, mark.skipped) == (told[1].of.place, told[1].skipped)
 
 
+def test_how_far_was_read_beyond_what_is_told_is_committed() -> None:
+    run = SourceRun("clicks", 3, 1_000, SourceState(5), TARGETS)
+    assert run.to_commit == run.point
+    assert not [mark for n in range(1_000, 1_300) for mark in marks(run, n, [LEFT_OUT])]
+    offset, text = run.to_commit
+    assert (offset, state_in(text)) == (1_000, SourceState(5, read=1_300))
+
+
 def test_what_is_refused_is_told_at_once_and_once() -> None:
     run = SourceRun("clicks", 3, 0, SourceState(), TARGETS)
     bad = Rejected("not_json")
@@ -106,6 +114,16 @@ def test_an_event_that_the_topic_does_not_take_is_refused_and_the_chain_stays_wh
     assert lane.counts["events"] == {"impression": 2}
     assert lane.counts["rejected"] == {"too_large": 1}
     assert lane.chain is not None and not lane.chain.outcomes["early"]
+
+
+def test_the_place_of_an_event_does_not_follow_from_what_the_topic_takes() -> None:
+    def places(most_bytes: int) -> list[tuple[int, int]]:
+        targets = Targets(1, PARTITIONERS[JAVA], {"shown": 1}, PANE_MS, most_bytes)
+        run = SourceRun("shown", 0, 100, SourceState(), targets)
+        read = [read_sent(m.value) for m in run.read(100, START_MS, [shown(0, LIST), shown(1)])]
+        return [one.place for one in read if not isinstance(one, Mark)]
+
+    assert places(500) == [(100, 1)] and places(5_000) == [(100, 0), (100, 1)]
 
 
 def test_records_that_were_deleted_unread_count_once_however_often_a_run_begins() -> None:
