@@ -45,9 +45,6 @@ def join_values(config: Config) -> dict[str, object]:
     """Everything of a configuration that the join depends on, by key: spellings and orders that
     mean the same give the same values. The namespace is named by them."""
     values = {s.key: s.value(config) for s in _join_settings(config)}
-    if config.is_rekeyed:
-        # Its offsets belong to the topic of the stage: no two groups may write one.
-        values["kafka.group_id"] = config.kafka.group_id
     return values | {
         "kafka.topics": sorted(config.kafka.topics),
         "metrics.max_grade": config.resolved_max_grade,

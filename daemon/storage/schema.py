@@ -22,8 +22,11 @@ HASH_DIGITS: Final = 8
 
 def namespace_hash(config: Config) -> str:
     """Return 8 hexadecimal digits of everything that the join depends on, and of nothing else:
-    the settings that `join_values` lists, and the version."""
+    the settings that `join_values` lists, and the version. The group of a stage is part of it: how
+    far it sent stands there, and no two groups may send to one topic."""
     values = {"schema": SCHEMA_VERSION, **join_values(config)}
+    if config.is_rekeyed:
+        values["kafka.group_id"] = config.kafka.group_id
     canonical = json.dumps(values, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(canonical.encode()).hexdigest()[:HASH_DIGITS]
 

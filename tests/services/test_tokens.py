@@ -72,7 +72,7 @@ token_scope = "events"
 
 
 async def all_is_taken_meanwhile(
-    daemon: Daemon, issuer: Issuer, bootstrap: str, topic: str
+    daemon: Daemon, issuer: Issuer, bootstrap: str, topic: str, of: str
 ) -> None:
     """Every other request to the issuer fails, over several lives of a token; what is sent all the
     while is accepted once."""
@@ -86,9 +86,9 @@ async def all_is_taken_meanwhile(
             await send(bootstrap, topic, values)
             await asyncio.sleep(LIFETIME_S / 4)
     await until(lambda: daemon.series(ACCEPTED) == sent, daemon)
-    asked = 'relevanced_token_requests_total{of="kafka",outcome="%s"}'
+    asked = f'relevanced_token_requests_total{{of="{of}",outcome="%s"}}'
     assert daemon.series(asked % "ok") > 3 and daemon.series(asked % "failed") > 3
-    ends_s = daemon.series('relevanced_token_expiry_timestamp_seconds{of="kafka"}')
+    ends_s = daemon.series(f'relevanced_token_expiry_timestamp_seconds{{of="{of}"}}')
     assert abs(ends_s - time.time()) < 2 * LIFETIME_S
 
 
@@ -101,7 +101,7 @@ async def test_tokens_that_end_cost_no_record_and_no_rebalance(
     directory.mkdir()
     daemon = Daemon(directory, config)
     try:
-        await all_is_taken_meanwhile(daemon, issuer, broker.bootstrap, "events")
+        await all_is_taken_meanwhile(daemon, issuer, broker.bootstrap, "events", "kafka")
         log = daemon.log()
         assert log.count("lanes assigned") == 1, log
         for word in (
@@ -197,7 +197,7 @@ async def test_tokens_of_redis_are_renewed_before_they_end(
         more = redis_login(issuer, tmp_path)
         daemon = Daemon(directory, small(kafka.bootstrap, topic, url, redis_more=more))
         try:
-            await all_is_taken_meanwhile(daemon, issuer, kafka.bootstrap, topic)
+            await all_is_taken_meanwhile(daemon, issuer, kafka.bootstrap, topic, "redis")
             logins = proxy.sent("\r\nAUTH\r\n")
             assert logins > proxy.accepted + 3, "connections in use log in again, and go on"
             log = daemon.log()
