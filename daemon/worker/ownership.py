@@ -12,7 +12,8 @@ confirms, after the loss, that this process still has the lane: without that, a 
 paused through a rebalance and the new owner would take the lane from each other. The pauses between
 attempts are random, so that workers do not claim in step.
 
-Each lane is opened by a task of its own: a server that does not answer for one holds back no other.
+Each lane is opened by a task of its own: a server that does not answer for one holds back no other
+for longer than its timeout.
 """
 
 import asyncio

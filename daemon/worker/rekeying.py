@@ -116,9 +116,9 @@ class SourceRun:
     @property
     def to_commit(self) -> tuple[int, str]:
         """The point, with how far was read beyond it."""
+        if not self._is_untold:
+            return self.point  # also where a loss is not told yet: it is no record that was read
         offset, text = self.point
-        if self._next == offset:
-            return self.point
         state = state_in(text)
         state.read = self._next
         return offset, state.text()

@@ -137,12 +137,9 @@ async def delete_records(bootstrap: str, topic: str, before: dict[int, int]) -> 
         await admin.close()
 
 
-async def test_damaged_partitions_stop_only_themselves_and_can_be_skipped(
-    own_kafka: OwnKafka, make: Make
-) -> None:
-    """Of four partitions three hold a batch that cannot be read, between good ones."""
-    broker = own_kafka()
-    topic = "damaged"
+async def damage_three(broker: KafkaServer, topic: str) -> None:
+    """Make a topic of four partitions, of which three hold a batch that cannot be read, between
+    good ones."""
     await broker.create_topic(topic, partitions=4)
     for partition in range(4):
         first = partition * 3
@@ -154,6 +151,13 @@ async def test_damaged_partitions_stop_only_themselves_and_can_be_skipped(
     for partition, damage in enumerate([kafka_logs.flip_a_bit, *claims]):
         kafka_logs.rewrite(kafka_logs.segment(broker, topic, partition), 1, damage)
     await asyncio.to_thread(broker.start)
+
+
+async def test_damaged_partitions_stop_only_themselves_and_can_be_skipped(
+    own_kafka: OwnKafka, make: Make
+) -> None:
+    broker, topic = own_kafka(), "damaged"
+    await damage_three(broker, topic)
     daemon = make(broker.bootstrap, topic)
     await until(lambda: accepted(daemon) == 6, daemon)  # 1 + 1 + 1 + 3
 
@@ -183,19 +187,8 @@ async def test_damaged_partitions_stop_only_themselves_and_can_be_skipped(
 async def test_damaged_partitions_stop_only_themselves_where_a_stage_reads_them(
     own_kafka: OwnKafka, make: Make
 ) -> None:
-    broker = own_kafka()
-    topic = "damaged"
-    await broker.create_topic(topic, partitions=4)
-    for partition in range(4):
-        first = partition * 3
-        await send(broker.bootstrap, topic, impressions(first, first + 3), partition)
-    await asyncio.to_thread(broker.stop)
-    claims = [
-        kafka_logs.claim_codec(codec) for codec in (kafka_logs.UNKNOWN_CODEC, kafka_logs.GZIP)
-    ]
-    for partition, damage in enumerate([kafka_logs.flip_a_bit, *claims]):
-        kafka_logs.rewrite(kafka_logs.segment(broker, topic, partition), 1, damage)
-    await asyncio.to_thread(broker.start)
+    broker, topic = own_kafka(), "damaged"
+    await damage_three(broker, topic)
     daemon = make(broker.bootstrap, topic, kafka='lanes = "rekey"')
     await until(lambda: accepted(daemon) == 6, daemon)  # 1 + 1 + 1 + 3
 

@@ -129,6 +129,7 @@ def test_the_place_of_an_event_does_not_follow_from_what_the_topic_takes() -> No
 def test_records_that_were_deleted_unread_count_once_however_often_a_run_begins() -> None:
     before = sent(run_from(40), *map(shown, range(10)), first=40)
     lost = run_from(70, lost_from=50)
+    assert lost.to_commit == lost.point and lost.point[0] == 50
     told = list(lost.begin())
     assert lost.point[0] == 70
     again = run_from(80, lost_from=50)  # the first was not committed, and more is gone
