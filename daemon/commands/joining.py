@@ -4,8 +4,8 @@ A group belongs to the Redis that has the state of its offsets. The namespace ha
 by its first worker, and the group carries it (see `kafka.group_redis`): a process whose Redis has
 another one, or none, stays out. After a real loss the id comes back: from the workers that are in
 the group and know it, within seconds. Where none is left, a process takes the group over by itself
-only if its Redis is empty and stands where that of the group stood; else an operator decides
-(`relevanced lane take-group`).
+only if its Redis lost the id or is empty, and stands where that of the group stood; else an
+operator decides (`relevanced lane take-group`).
 """
 
 import asyncio
@@ -57,6 +57,9 @@ def decision(own: OwnRedis, group: GroupState) -> str:
     'join'
     >>> decision(empty, GroupState("a1 redis:6379/0", has_offsets=True))
     'take'
+    >>> begun_after_the_loss = OwnRedis(None, True, "redis:6379/0")
+    >>> decision(begun_after_the_loss, GroupState("a1 redis:6379/0", has_offsets=True))
+    'take'
     >>> decision(empty, GroupState("a1 redis:6379/0", has_offsets=True, members=1))
     'stay out'
     >>> decision(empty, GroupState(members=1))
@@ -73,8 +76,10 @@ def decision(own: OwnRedis, group: GroupState) -> str:
     if own.known_id is not None and belong_together(own.note, group.note):
         return "join"
     # Nobody in the group knows the id any more, and the state is gone: begin with what Kafka has.
+    # Lanes without an id began after the loss; who began them ended before the id was back.
     stands_there = own.address == group.note.partition(" ")[2]
-    may_take = stands_there and not own.has_lanes and not group.members
+    is_lost = own.known_id is None or not own.has_lanes
+    may_take = stands_there and is_lost and not group.members
     return "take" if may_take else "stay out"
 
 

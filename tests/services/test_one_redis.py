@@ -155,6 +155,22 @@ async def test_a_group_that_no_release_noted_goes_on_with_its_lanes(
     await until(lambda: upgraded.series("relevanced_owned_lanes") == PARTITIONS, upgraded)
 
 
+async def test_lanes_that_began_after_a_loss_go_on_where_nobody_knows_the_id(
+    stage: Stage, other_redis: RedisServer
+) -> None:
+    """Redis was emptied, and all who knew its id died once their lanes had begun anew."""
+    daemon = await running(stage)
+    assert daemon.terminate() == 0
+    await ask(stage.redis_url, "DEL", f"{NAME}:ids")
+    stray = at(other_redis, stage)
+    await until(told(stray, OTHER), stray)
+    await stage.produce(EVENTS)
+    successor = stage.daemon(NAME)
+    await stage.wait_for(NAME, 2 * EVENTS)
+    await until(lambda: successor.series("relevanced_owned_lanes") == PARTITIONS, successor)
+    assert "nobody is left who knew it" in successor.log()
+
+
 async def test_an_operator_gives_the_group_to_the_redis_that_took_the_place(
     stage: Stage, other_redis: RedisServer, tmp_path: Path
 ) -> None:
