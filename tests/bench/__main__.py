@@ -1,10 +1,11 @@
 """`make bench`: measures what the daemon costs, as ratios inside one run.
 
-    python -m tests.bench [--part NAME]… [--scale X] [--results FILE] [--markdown]
+    python -m tests.bench [--part NAME]… [--scale X] [--runs N] [--results FILE] [--markdown]
 
 With a real Kafka, a real Redis and daemons in processes of their own. Every claim is a ratio of CPU
 times that the operating system counted in this run; absolute figures are those of this machine. At
-full scale the findings are stored in results.json and the curves of growth in growth.svg.
+full scale the findings are stored in results.json and the curves of growth in growth.svg; of
+several runs, one after the other, their medians.
 """
 
 import argparse
@@ -40,7 +41,7 @@ from tests.bench import (
 )
 from tests.bench.cpu import ONE_THREAD
 from tests.bench.effort import Effort
-from tests.bench.findings import PartResult, markdown, table
+from tests.bench.findings import PartResult, markdown, table, together
 from tests.bench.plots import draw
 from tests.bench.stage import Stage
 from tests.services.fixtures import this_machines_broker
@@ -76,6 +77,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="bench", description="Measures what the daemon costs.")
     parser.add_argument("--part", action="append", choices=[*PARTS, *ON_DEMAND])
     parser.add_argument("--scale", type=float, default=1.0, help="factor for the number of records")
+    parser.add_argument("--runs", type=int, default=1, help="how often all of it is measured")
     parser.add_argument(
         "--results", type=Path, help="JSON file to update; default at scale 1: results.json"
     )
@@ -90,9 +92,10 @@ def main() -> None:
     directory = Path(tempfile.mkdtemp(prefix="bench-"))
     broker = this_machines_broker(directory / "kafka")
     path = given.results or (results.RESULTS if given.scale == 1.0 else None)
+    parts, effort = given.part or list(PARTS), Effort(given.scale)
     try:
         broker.start()
-        asyncio.run(run(broker, directory, given.part or list(PARTS), Effort(given.scale), path))
+        asyncio.run(run(broker, directory, parts * given.runs, effort, path))
     finally:
         broker.close()
         shutil.rmtree(directory)
@@ -100,25 +103,25 @@ def main() -> None:
 
 async def run(
     broker: Broker, directory: Path, parts: Sequence[str], effort: Effort, path: Path | None
-) -> dict[str, PartResult]:
-    """Measure these parts one after the other; print the results of each and store them in
-    `path`."""
+) -> None:
+    """Measure these parts one after the other, again those that are named again; print the results
+    of each, and store the medians in `path`."""
     os.environ.update(ONE_THREAD)
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # an installation is compiled once, too
     server = RedisServer(next(path for path in binaries().values() if path), directory / "redis")
-    found = {}
+    runs: dict[str, list[PartResult]] = {}
     try:
         server.start()
         async with Stage(broker, server, directory) as stage:
             for part in parts:
                 began_s = time.monotonic()
-                found[part] = await {**PARTS, **ON_DEMAND}[part](stage, effort)
-                report(part, found[part], time.monotonic() - began_s)
+                found = await {**PARTS, **ON_DEMAND}[part](stage, effort)
+                report(part, found, time.monotonic() - began_s)
+                runs.setdefault(part, []).append(found)
                 if path is not None:
-                    store(path, {part: found[part]})
+                    store(path, {part: together(runs[part])})
     finally:
         server.kill()
-    return found
 
 
 def store(path: Path, found: Mapping[str, PartResult]) -> None:

@@ -1,7 +1,7 @@
 """The results of a part of the benchmark: figures with their goals, as a table and as Markdown."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import Final
 
@@ -52,6 +52,33 @@ class PartResult:
     curves: Sequence[Curve] = ()
     notes: Sequence[str] = ()
     """What could not be measured, and why."""
+
+
+def together(runs: Sequence[PartResult]) -> PartResult:
+    """Several runs of one part: the medians of their repetitions, and of the points of curves.
+    Notes are those of the last run."""
+    last = runs[-1]
+    findings = [
+        _median_of([one for run in runs for one in run.findings if one.name == finding.name])
+        for finding in last.findings
+    ]
+    curves = [
+        _curve_of([one for run in runs for one in run.curves if one.name == curve.name])
+        for curve in last.curves
+    ]
+    return PartResult(findings, curves, last.notes)
+
+
+def _median_of(found: Sequence[Finding]) -> Finding:
+    values = tuple(value for one in found for value in one.values or (one.value,))
+    return replace(found[-1], value=median(values), values=values)
+
+
+def _curve_of(found: Sequence[Curve]) -> Curve:
+    points = zip(*(curve.cpu_us for curve in found), strict=True)
+    return replace(
+        found[-1], cpu_us=tuple(map(median, points)), slope=median(curve.slope for curve in found)
+    )
 
 
 def ratio(

@@ -14,7 +14,7 @@ from tests.bench.__main__ import run
 from tests.bench.compare import verdicts
 from tests.bench.cpu import Sample, usage_between
 from tests.bench.effort import Effort
-from tests.bench.findings import Finding, PartResult, number, ratio
+from tests.bench.findings import Curve, Finding, PartResult, number, ratio, together
 from tests.bench.growth import curve_of
 from tests.bench.join_job import AFTER_MS, expected
 from tests.bench.traffic import NEW_QUERIES, Traffic, query_text, records
@@ -80,6 +80,20 @@ def test_new_results_of_a_part_replace_all_its_former_results() -> None:
         "kept": 2,
         "other": 1,
     }
+
+
+def test_runs_of_a_part_are_told_as_the_median_of_all() -> None:
+    runs = [
+        PartResult([number("a", "", values, "")], [Curve("c", "", (1.0, 2.0), points, slope)])
+        for values, points, slope in (
+            ([1, 9], (1.0, 5.0), 0.1),
+            ([3], (2.0, 4.0), 0.3),
+            ([2, 8], (9.0, 6.0), 0.2),
+        )
+    ]
+    told = together(runs)
+    assert [(one.value, one.values) for one in told.findings] == [(3, (1, 9, 3, 2, 8))]
+    assert [(curve.cpu_us, curve.slope) for curve in told.curves] == [((2.0, 5.0), 0.2)]
 
 
 def test_traffic_is_as_described() -> None:
