@@ -89,7 +89,8 @@ async def join(round: Round, fault: Fault) -> bool:
 
 async def run_stray(round: Round, fault: Fault) -> bool:
     """Run a worker of the same group with an empty Redis of its own: it must take no lane."""
-    await losses.wait_for_keys(round)
+    async with round.redis.lock:
+        await losses.wait_for_keys(round)
     server = RedisServer(one_binary(), round.directory / f"redis-stray-{fault.fraction}")
     await asyncio.to_thread(server.start)
     slot = points.target(round, fault)
