@@ -16,7 +16,7 @@ from deploy import query_examples
 from relevanced.daemon.commands.cli import cli
 from relevanced.daemon.config import SETTINGS
 from relevanced.daemon.telemetry import FAMILIES
-from tests.bench import findings, results, sizing
+from tests.bench import findings, live_cost, results, sizing
 from tests.deploy.commands import parsed, served_paths
 from tests.test_layout import project_files
 
@@ -303,5 +303,7 @@ def test_ratios_in_the_guide_are_those_measured() -> None:
     [error] = MODEL_ERROR.findall(text)
     errors = [sizing.fit(measured.curves[name]).error for name in sizing.FITTED]
     assert max(errors) <= int(error) / 100
+    busy = measured.findings["live.busy"].value
+    assert sizing.size_of(live_cost.RATE, measured).cores == pytest.approx(busy, rel=max(errors))
     [power] = POWER.findall(text)
     assert max(curve.slope for curve in measured.curves.values()) <= float(power)

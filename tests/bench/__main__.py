@@ -1,6 +1,7 @@
 """`make bench`: measures what the daemon costs, as ratios inside one run.
 
     python -m tests.bench [--part NAME]… [--scale X] [--runs N] [--results FILE] [--markdown]
+    python -m tests.bench --combine FILE FILE… --results FILE
 
 With a real Kafka, a real Redis and daemons in processes of their own. Every claim is a ratio of CPU
 times that the operating system counted in this run; absolute figures are those of this machine. At
@@ -26,6 +27,7 @@ from tests.bench import (
     freshness,
     growth,
     judged_cost,
+    live_cost,
     mapping_cost,
     memory,
     open_impressions,
@@ -58,6 +60,7 @@ PARTS: Final[Mapping[str, Part]] = {
     "open_impressions": open_impressions.measure,
     "two_workers": two_workers.measure,
     "freshness": freshness.measure,
+    "live": live_cost.measure,
     "recovery": recovery.measure,
     "exposition": exposition_cost.measure,
     "exporter": exporter_cost.measure,
@@ -81,11 +84,16 @@ def main() -> None:
     parser.add_argument(
         "--results", type=Path, help="JSON file to update; default at scale 1: results.json"
     )
+    parser.add_argument("--combine", type=Path, nargs="+", help="results of runs made apart")
     parser.add_argument("--markdown", action="store_true", help="only print the stored ratios")
     given = parser.parse_args()
     if given.markdown:
         stored = results.read(given.results or results.RESULTS)
         print(markdown(stored.findings.values() if stored else ()))
+        return
+    if given.combine:
+        runs = [results.decode(path.read_bytes()) for path in given.combine]
+        results.write(given.results or results.RESULTS, results.combined(runs))
         return
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # it logs errors for new groups
     warn_about_load()

@@ -93,7 +93,7 @@ async def _waits(stage: Stage, rate: float, warm_up_s: float, live_s: float) -> 
     producer = AIOKafkaProducer(bootstrap_servers=stage.broker.bootstrap, max_batch_size=1 << 20)
     await producer.start()
     try:
-        parcels = sorted(_parcels(producer, traffic, warm_up_s), key=lambda parcel: parcel.due_s)
+        parcels = sorted(parcels_of(producer, traffic, warm_up_s), key=lambda parcel: parcel.due_s)
         with stage.worker(Job(traffic), topic, stage.name(), role="all") as daemon:
             await daemon.lanes_owned()
             return await _watched(producer, topic, parcels, daemon)
@@ -102,7 +102,7 @@ async def _waits(stage: Stage, rate: float, warm_up_s: float, live_s: float) -> 
         await stage.broker.delete_topic(topic)
 
 
-def _parcels(producer: AIOKafkaProducer, traffic: Traffic, warm_up_s: float) -> Iterator[Parcel]:
+def parcels_of(producer: AIOKafkaProducer, traffic: Traffic, warm_up_s: float) -> Iterator[Parcel]:
     """The live traffic in time slices, and the markers, each with its time after the start."""
     now_ms = int(time.time() * 1000)
     start_ms = now_ms - traffic.span_ms
@@ -139,7 +139,7 @@ async def _watched(
 ) -> list[float]:
     """Send all parcels when they are due. Returns the delay of each marker in seconds."""
     sent_s: dict[tuple[int, int], float] = {}
-    sending = asyncio.create_task(_send(producer, topic, parcels, sent_s))
+    sending = asyncio.create_task(send(producer, topic, parcels, sent_s))
     seen_s: dict[tuple[int, int], float] = {}
     while not sending.done() or len(seen_s) < len(sent_s):
         page = await asyncio.to_thread(daemon.daemon.get, "/metrics")
@@ -154,12 +154,13 @@ async def _watched(
     return [seen_s[mark] - sent_s[mark] for mark in sent_s]
 
 
-async def _send(
+async def send(
     producer: AIOKafkaProducer,
     topic: str,
     parcels: list[Parcel],
     sent_s: dict[tuple[int, int], float],
 ) -> None:
+    """Send each parcel when it is due; `sent_s` gets when the markers were sent."""
     began_s = time.monotonic()
     marks: dict[int, Iterator[int]] = {}
     answers = []

@@ -2,14 +2,14 @@
 
 import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from tests.bench.findings import Curve, Finding, PartResult
+from tests.bench.findings import Curve, Finding, PartResult, together
 
 HERE: Final = Path(__file__).parent
 RESULTS: Final = HERE / "results.json"
@@ -47,6 +47,27 @@ def merged(stored: Results | None, found: Mapping[str, PartResult]) -> Results:
         results.curves.update({curve.name: curve for curve in result.curves})
         results.notes[part] = list(result.notes)
     return results
+
+
+def combined(runs: Sequence[Results]) -> Results:
+    """The results of several runs as one: of each part, the runs that measured it."""
+    parts = dict.fromkeys(part for run in runs for part in run.names_by_part)
+    return merged(
+        None,
+        {
+            part: together([_part(run, part) for run in runs if part in run.names_by_part])
+            for part in parts
+        },
+    )
+
+
+def _part(run: Results, part: str) -> PartResult:
+    names = run.names_by_part[part]
+    return PartResult(
+        [run.findings[name] for name in names if name in run.findings],
+        [run.curves[name] for name in names if name in run.curves],
+        run.notes[part],
+    )
 
 
 def read(path: Path) -> Results | None:

@@ -1,5 +1,6 @@
 """How large an installation is, by its events per second: a model of CPU time, memory and Redis,
-fitted to the results of `make bench`.
+fitted to the results of `make bench`. A worker's CPU time is that of events in large batches, and
+that of each partition for its fetches and commits, however few records these have.
 
     python -m tests.bench.sizing
 
@@ -74,14 +75,15 @@ def size_of(rate: float, found: Results) -> Size:
     """What so many events per second need, with the segments and metrics of the benchmark."""
     values = {name: finding.value for name, finding in found.findings.items()}
     open_impressions = rate * IMPRESSIONS * OPEN_S
-    cores = rate * values["end_to_end.batch_10000.worker_us"] / 1e6
+    by_events = rate * values["end_to_end.batch_10000.worker_us"] / 1e6
+    by_partitions = LANES_PER_WORKER * values["live.partition_ms"] / 1000
     memory_gib = open_impressions * values["memory.open_bytes"] / GIB
     redis_gib = open_impressions * values["redis.open_bytes"] / GIB
     redis_cores = rate * values["redis.server_us"] / 1e6
-    workers = max(math.ceil(cores / BUSY), math.ceil(memory_gib / WORKER_GIB))
+    workers = max(math.ceil(by_events / (BUSY - by_partitions)), math.ceil(memory_gib / WORKER_GIB))
     return Size(
         open_impressions,
-        cores,
+        by_events + workers * by_partitions,
         memory_gib,
         redis_gib,
         redis_cores,

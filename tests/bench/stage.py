@@ -64,6 +64,10 @@ class Job:
         return 1 if self.kafka_lanes == ONE else self.traffic.partitions
 
 
+_NUMBERS: Final = count()
+"""Of all stages of a process: several may share a broker, and no two topics a name."""
+
+
 @dataclass
 class Stage:
     """The servers and a folder for logs, as an async context manager that deletes its topics."""
@@ -73,7 +77,6 @@ class Stage:
     directory: Path
     _topics: dict[Traffic, str] = field(default_factory=dict)
     _ends: dict[str, list[int]] = field(default_factory=dict)
-    _numbers: Iterator[int] = field(default_factory=count)
 
     async def __aenter__(self) -> "Stage":
         return self
@@ -120,7 +123,7 @@ class Stage:
 
     def name(self) -> str:
         """A new name, for a namespace and its consumer group."""
-        return f"bench-{os.getpid()}-{next(self._numbers)}"
+        return f"bench-{os.getpid()}-{next(_NUMBERS)}"
 
     def config(self, job: Job, topic: str, name: str, redis_url: str | None = None) -> str:
         """The text of the configuration file of a daemon with this job."""

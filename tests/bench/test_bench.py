@@ -22,7 +22,7 @@ from tests.services.kafka_server import Broker
 
 SMOKE = Effort(0.002)
 SMOKE_PARTS = (
-    *("end_to_end", "redis", "growth", "freshness"),
+    *("end_to_end", "redis", "growth", "freshness", "live"),
     *("exposition", "stalls", "replay", "mapping", "queries", "judged"),
 )
 
@@ -38,7 +38,7 @@ async def test_numbers_come_from_real_runs(kafka: Broker, tmp_path: Path) -> Non
     values = {name: finding.value for name, finding in stored.findings.items()}
     # Of a few records no pane settles, and what two runs differ by is chance.
     differences = ("growth.", "queries.open_bytes", "queries.new_mib", "queries.new_redis")
-    differences += ("end_to_end.stage_share",)
+    differences += ("end_to_end.stage_share", "live.partition_ms")
     assert [
         name for name, value in values.items() if value <= 0 and not name.startswith(differences)
     ] == []
@@ -94,6 +94,20 @@ def test_runs_of_a_part_are_told_as_the_median_of_all() -> None:
     told = together(runs)
     assert [(one.value, one.values) for one in told.findings] == [(3, (1, 9, 3, 2, 8))]
     assert [(curve.cpu_us, curve.slope) for curve in told.curves] == [((2.0, 5.0), 0.2)]
+
+
+def test_runs_made_apart_are_combined_part_by_part() -> None:
+    first = {
+        "one": PartResult([number("a", "", [1, 9], "")]),
+        "two": PartResult([number("b", "", [7], "")]),
+    }
+    second = {"one": PartResult([number("a", "", [2], "")])}
+    both = results.combined([results.merged(None, found) for found in (first, second)])
+    assert {name: found.values for name, found in both.findings.items()} == {
+        "a": (1, 9, 2),
+        "b": (7,),
+    }
+    assert both.findings["a"].value == 2
 
 
 def test_traffic_is_as_described() -> None:
