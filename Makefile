@@ -6,7 +6,7 @@
 #   make mutants NAME=commit.lua    plants faults and shows which quick tests find them; all take half an hour
 #   make screenshots                takes the README's pictures of the running demo
 #   make page-pictures              the page at a break and later, on a desktop, a phone and in the dark, in .pictures
-#   make bench PART="end_to_end redis" SCALE=0.1    some parts of the benchmark, with fewer records; ARGS="--runs 3" is what is published
+#   make bench PART="end_to_end redis" SCALE=0.1    some parts of the benchmark, with fewer records; ARGS="--runs 3" gives medians of three runs
 #   make chaos SEED=7 ROUNDS=20     faults on real servers; without SEED another one each time
 #   make fuzz TIMES=100             hostile records, so many times the examples of make test-rest
 #   make soak HOURS=24              hours of event time in minutes: memory, keys, sockets stay flat

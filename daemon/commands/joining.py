@@ -155,8 +155,8 @@ class Joining:
         if decided == "take":
             await take_group(settings, note)
             log.error(
-                "Redis was emptied, and nobody is left who knew it: this worker begins anew with"
-                " what Kafka has",
+                "Redis lost the id of this namespace, and nobody is left who knew it: this worker"
+                " goes on with what Redis and Kafka have",
                 group=settings.group_id,
                 before=group.note,
                 now=note,

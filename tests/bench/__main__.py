@@ -93,7 +93,7 @@ def main() -> None:
         return
     if given.combine:
         runs = [results.decode(path.read_bytes()) for path in given.combine]
-        results.write(given.results or results.RESULTS, results.combined(runs))
+        write(given.results or results.RESULTS, results.combined(runs))
         return
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # it logs errors for new groups
     warn_about_load()
@@ -133,10 +133,14 @@ async def run(
 
 
 def store(path: Path, found: Mapping[str, PartResult]) -> None:
-    """Update a file of results and the plot next to it."""
-    merged = results.merged(results.read(path), found)
-    results.write(path, merged)
-    draw(list(merged.curves.values()), path.with_name(results.PLOT.name))
+    """Update a file of results."""
+    write(path, results.merged(results.read(path), found))
+
+
+def write(path: Path, stored: results.Results) -> None:
+    """Write a file of results, and the plot next to it."""
+    results.write(path, stored)
+    draw(list(stored.curves.values()), path.with_name(results.PLOT.name))
 
 
 def report(part: str, found: PartResult, took_s: float) -> None:

@@ -99,6 +99,18 @@ def at(redis: RedisServer, stage: Stage) -> Daemon:
     return stage.daemons[-1]
 
 
+async def going_on(stage: Stage, other_redis: RedisServer) -> Daemon:
+    """The daemon that goes on with all lanes of a group without members, where one at another
+    Redis stays out."""
+    stray = at(other_redis, stage)
+    await until(told(stray, OTHER), stray)
+    await stage.produce(EVENTS)
+    daemon = stage.daemon(NAME)
+    await stage.wait_for(NAME, 2 * EVENTS)
+    await until(lambda: daemon.series("relevanced_owned_lanes") == PARTITIONS, daemon)
+    return daemon
+
+
 async def test_a_stray_process_takes_no_lane_and_says_why(
     stage: Stage, other_redis: RedisServer
 ) -> None:
@@ -147,12 +159,7 @@ async def test_a_group_that_no_release_noted_goes_on_with_its_lanes(
     assert daemon.terminate() == 0
     await take_group(settings_of(stage), "")
     await ask(stage.redis_url, "DEL", f"{NAME}:ids")
-    stray = at(other_redis, stage)
-    await until(told(stray, OTHER), stray)
-    await stage.produce(EVENTS)
-    upgraded = stage.daemon(NAME)
-    await stage.wait_for(NAME, 2 * EVENTS)
-    await until(lambda: upgraded.series("relevanced_owned_lanes") == PARTITIONS, upgraded)
+    await going_on(stage, other_redis)
 
 
 async def test_lanes_that_began_after_a_loss_go_on_where_nobody_knows_the_id(
@@ -162,12 +169,7 @@ async def test_lanes_that_began_after_a_loss_go_on_where_nobody_knows_the_id(
     daemon = await running(stage)
     assert daemon.terminate() == 0
     await ask(stage.redis_url, "DEL", f"{NAME}:ids")
-    stray = at(other_redis, stage)
-    await until(told(stray, OTHER), stray)
-    await stage.produce(EVENTS)
-    successor = stage.daemon(NAME)
-    await stage.wait_for(NAME, 2 * EVENTS)
-    await until(lambda: successor.series("relevanced_owned_lanes") == PARTITIONS, successor)
+    successor = await going_on(stage, other_redis)
     assert "nobody is left who knew it" in successor.log()
 
 
