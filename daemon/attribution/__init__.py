@@ -2,9 +2,9 @@
 nothing here knows how state is stored.
 """
 
-from . import columns, last_touch, rules, runs, vectorized
-from .changes import PageMismatch, extended_list, list_with_item
+from . import columns, rules, last_touch, runs, vectorized
 from .columns import slice_of
+from .gain_changes import PageMismatch, extended_list, list_with_item
 from .item_lists import (
     NO_RANK,
     NOT_PLAIN,

@@ -34,7 +34,7 @@ from ..lane import (
     visitor_hashes,
 )
 from ..panes import GRACE_MS, JUMP_MS, pane_start
-from .changes import (
+from .gain_changes import (
     apply_repeated,
     grade_new_items,
     graded_ms,

@@ -43,7 +43,7 @@ from ..lane import (
 )
 from ..panes import GRACE_MS, JUMP_MS
 from . import rules
-from .changes import note_delay
+from .gain_changes import note_delay
 from .item_lists import ranks0_of
 from .runs import Run
 

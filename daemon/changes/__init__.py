@@ -3,7 +3,6 @@ pure arithmetic on plain arrays, without lanes or I/O.
 """
 
 from . import settings, text, weeks
-from .bands import SHARES, SIZES
 from .design_effect import (
     BEFORE_KNOWN,
     DAY,
@@ -17,8 +16,9 @@ from .design_effect import (
     used,
 )
 from .evidence import COUNTS, UNKNOWN, Counts, Noise, Side, evidence, largest_mix_share
+from .fault_grouping import LATELY_MS, Scene, held_name, named, parted, undecided
 from .faults import FallGroup, Followed, Levels, followed, kept_together
-from .incidents import Incident, LiveRise, MeasuredChange, Moved, Story, incidents
+from .incidents import SHARES, SIZES, Incident, LiveRise, MeasuredChange, Moved, Story, incidents
 from .ledger import (
     KEPT_MS,
     MIXED,
@@ -38,7 +38,21 @@ from .ledger import (
 )
 from .levels import BELOW_MAXIMUM, JudgedBins, Onsets, onsets
 from .live import can_tell, live_rise
-from .naming import held_name
+from .marker_matching import beside, nearest, plan_of
+from .markers import (
+    KINDS,
+    MOST_CHARACTERS,
+    MOST_MARKERS,
+    Kind,
+    Marker,
+    MarkerReach,
+    acknowledgement,
+    between,
+    expired,
+    happened,
+    newest,
+    ordered,
+)
 from .noticeable import (
     Age,
     Least,
@@ -84,25 +98,7 @@ from .silence import (
     silence,
     with_gaps,
 )
-from .telling import LATELY_MS, Scene, named, parted, undecided
-from .text import (
-    KINDS,
-    MOST_CHARACTERS,
-    MOST_MARKERS,
-    Kind,
-    Marker,
-    MarkerReach,
-    acknowledgement,
-    beside,
-    between,
-    expired,
-    happened,
-    nearest,
-    newest,
-    ordered,
-    plan_of,
-    recovery,
-)
+from .text import recovery
 from .timeline import HOUR_MS, MINUTE_MS, ScoreNoise, ScoreTimeline, groups
 from .urgency import ToldChange, told_changes
 from .weeks import (

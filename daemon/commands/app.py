@@ -28,7 +28,9 @@ from ..errors import StartError
 from ..exporter import Condition, ExampleReads, Exporter, KeptMarkers, PastReads, Published
 from ..extras import lacking
 from ..http import HttpServer, ListenError, MarkerRules, MarkerSettings, Role
-from ..recompute.clients import class_libraries, client_of, connected, filler_of, library_of
+from ..recompute.libraries import class_libraries, library_of
+from ..recompute.redis_client import client_of, connected
+from ..recompute.schema_registry import filler_of
 from ..recompute.serving import stopping_on_signals
 from ..storage import (
     LaneStore,
@@ -57,10 +59,10 @@ from ..worker import (
     Worker,
     memory,
 )
-from .following import Following, HistoryCheck, RedisAnswer, Working, waiting_text
-from .joining import Joining
+from .group_membership import Joining
+from .layout_in_force import Following, HistoryCheck, RedisAnswer, Working, waiting_text
 from .process_limits import raise_bound_of_open_files, turn_off_core_dumps
-from .supervisor import keep_informed
+from .systemd import keep_informed
 from .worker_conditions import (
     CoreWatch,
     FeedbackWatch,

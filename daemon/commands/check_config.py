@@ -30,7 +30,7 @@ from ..http import check as check_web_config
 from ..storage import consumer_group, namespace
 from . import options
 from .dated_files import in_force_lines
-from .layout_changes import BACKFILL, layout_changes
+from .layout import BACKFILL, layout_changes
 
 UNASKED = (
     "; where the roll-out is what mends that, do it without this check (with the chart:"
@@ -90,7 +90,7 @@ def check_config_command(
 
 def _refuse_in_place(config: Config) -> None:
     """Raises click.ClickException."""
-    from .layout_changes import in_place_refusal
+    from .layout import in_place_refusal
 
     try:
         found = in_place_refusal(config)

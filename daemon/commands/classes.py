@@ -7,7 +7,7 @@ import click
 
 from ..http import CLASSES_PATH, ClassFiles, LaneDatedFiles
 from ..judgements import read_classes
-from .asking import Daemon
+from .daemon_client import Daemon
 from .dated_files import (
     add_options,
     check_lanes,

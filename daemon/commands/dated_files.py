@@ -40,9 +40,9 @@ from ..judgements import (
     start_text,
     unread,
 )
-from ..recompute.clients import class_libraries, faults_of, library_of
+from ..recompute.libraries import class_libraries, faults_of, library_of
 from . import options
-from .asking import Daemon, daemon_at
+from .daemon_client import Daemon, daemon_at
 
 MOST_FAULTS_SHOWN: Final = 100
 

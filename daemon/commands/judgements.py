@@ -25,7 +25,7 @@ from ..judgements import (
 )
 from ..recompute.tables import table_text
 from . import options
-from .asking import Daemon, daemon_at, url_option, window_option
+from .daemon_client import Daemon, daemon_at, url_option, window_option
 from .dated_files import (
     add_options,
     check_lanes,

@@ -16,7 +16,7 @@ import click
 
 from ..config import Config, read
 from ..errors import Damaged, StartError, Unavailable
-from ..recompute.clients import connected
+from ..recompute.redis_client import connected
 from ..storage import PERMISSION_S, LaneRegister, lane_topics, namespace
 from . import options
 
@@ -69,7 +69,7 @@ async def _accept(
     log."""
     from ..kafka import changed_logs, kafka_settings
     from ..lane import topic_of
-    from ..recompute.clients import connected
+    from ..recompute.redis_client import connected
     from ..storage import AcceptedLog, AcceptedLogs, LaneStore, Namespace, namespace
 
     name = namespace(config)
@@ -141,7 +141,7 @@ async def _take_group(config: Config, dry_run: bool) -> tuple[str, str]:
     """(the note of the group before, its note now)."""
     from ..kafka import group_state, kafka_settings, take_group
     from ..storage import Namespace
-    from .joining import Joining
+    from .group_membership import Joining
 
     settings = kafka_settings(config)
     group = await group_state(settings)

@@ -1,16 +1,19 @@
-"""`relevanced layout`: shows which layout is in force in a namespace, or puts one in force."""
+"""`relevanced layout`: shows which layout is in force in a namespace, or puts one in force. And in
+words: what becomes of each column when a namespace goes to another layout.
+"""
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 import click
 
 from ..config import Config, layout_of, read
 from ..errors import Unavailable
-from ..recompute.clients import connected
-from ..storage import LayoutRegistry, namespace
+from ..plan import Plan
+from ..recompute.redis_client import connected
+from ..storage import LayoutRegistry, Namespace, namespace
 from . import options
 
 T = TypeVar("T")
@@ -66,3 +69,103 @@ def _with_registry(config: Config, act: Callable[[LayoutRegistry], Awaitable[T]]
         return asyncio.run(run())
     except Unavailable as error:
         raise click.ClickException(str(error)) from error
+
+
+BACKFILL = "once it is deployed, `relevanced backfill --kafka` counts what Kafka has of them"
+BEGINS = "begins with the next impressions"
+
+
+def layout_changes(old: Plan, new: Plan) -> Iterator[str]:
+    """A line for each metric, grouping and window that stays, begins or ends; none where both plans
+    have the same."""
+    yield from _metrics(old, new)
+    yield from _named("grouping", old.grouping_names[1:], new.grouping_names[1:], BEGINS)
+    yield from _derived(old, new)
+    before, after = ([window.name for window in plan.timing.windows] for plan in (old, new))
+    made = "is made of the panes of other windows as far as they reach, and shown once it is whole"
+    yield from _named("window", before, after, made)
+    yield from _history(old.history_hours, new.history_hours)
+    begins = set(new.column_ids) - set(old.column_ids)
+    begins |= set(new.grouping_ids) - set(old.grouping_ids)
+    if new.history_hours and (begins or not old.history_hours):
+        yield f"earlier hours of what begins: {BACKFILL}"
+
+
+def _metrics(old: Plan, new: Plan) -> Iterator[str]:
+    if old.column_ids == new.column_ids:
+        return
+    known = dict(zip(old.column_ids, old.metrics, strict=True))
+    kept = [m.name for i, m in zip(new.column_ids, new.metrics, strict=True) if i in known]
+    yield from _kept("metrics", kept)
+    for id_, metric in zip(new.column_ids, new.metrics, strict=True):
+        if id_ in known:
+            continue
+        if metric.needs == "impression":
+            yield (
+                f"metric {metric.name}: is computed for every pane that is open, and shown in a"
+                " window once all of it has it"
+            )
+        else:
+            yield f"metric {metric.name}: {BEGINS}"
+    names = {metric.name for metric in new.metrics}
+    for id_, metric in known.items():
+        if id_ not in new.column_ids:
+            anew = " as it was" if metric.name in names else ""
+            yield f"metric {metric.name}: is lost{anew}; if it comes back, it begins anew"
+
+
+def _named(kind: str, old: Sequence[str], new: Sequence[str], begins: str) -> Iterator[str]:
+    if set(old) == set(new):
+        return
+    yield from _kept(f"{kind}s", [name for name in new if name in old])
+    for name in new:
+        if name not in old:
+            yield f"{kind} {name}: {begins}"
+    for name in old:
+        if name not in new:
+            yield f"{kind} {name}: is lost; if it comes back, it begins anew"
+
+
+def _derived(old: Plan, new: Plan) -> Iterator[str]:
+    before = dict(zip(old.grouping_names, old.grouping_ids, strict=True))
+    for name, id_ in zip(new.grouping_names, new.grouping_ids, strict=True):
+        if before.get(name, id_) != id_:
+            yield f"grouping {name}: begins anew, as it is derived by another rule"
+
+
+def _kept(kind: str, names: Iterable[str]) -> Iterator[str]:
+    if listed := ", ".join(names):
+        yield f"{kind} {listed}: kept"
+
+
+def _history(old: int, new: int) -> Iterator[str]:
+    if not new and old:
+        yield "hours: all are removed, and with them the baselines"
+    elif new and not old:
+        yield "hours: begin with the next whole hour"
+    elif new < old:
+        yield f"hours: those that are older than {new // 24} days are removed"
+    elif new > old:
+        yield f"hours: kept for {new // 24} days from now on"
+
+
+def in_place_refusal(config: Config) -> str:
+    """Why workers of this configuration must not replace those that run, and the way to go; ""
+    where they may. Raises Unavailable."""
+    predecessor = asyncio.run(_predecessor(config))
+    if predecessor is None:
+        return ""
+    return (
+        f"the workers of {predecessor} serve, and this configuration starts the fresh namespace"
+        f" {namespace(config)}: in place, they would end before it has caught up. Install it beside"
+        " them, with the same redis.namespace (a second release, project or unit); it takes over"
+        " once it has caught up; then remove the former one. To accept the gap instead: with Helm,"
+        " upgradeCheck.enabled=false"
+    )
+
+
+async def _predecessor(config: Config) -> str | None:
+    async with connected(config) as client:
+        topics = config.kafka.topics
+        own = Namespace(client, config.redis.namespace, namespace(config), topics)
+        return (await own.term()).predecessor

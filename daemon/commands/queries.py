@@ -13,7 +13,7 @@ from ..queries import HASHED, OutOfReach, Share, classed_queries, shares_of
 from ..recompute.tables import detail_text, query_table
 from ..views import csv_text
 from . import options
-from .asking import Daemon, daemon_at, url_option, window_option
+from .daemon_client import Daemon, daemon_at, url_option, window_option
 
 
 def shares_option(text: str) -> list[Share]:

@@ -9,7 +9,7 @@ import click
 from ..experiments import Findings, OverTime, render_days
 from ..recompute.report import UnknownExperiment, experiment_report, finding_of, with_days
 from . import options
-from .asking import DEFAULT_URL, daemon_at
+from .daemon_client import DEFAULT_URL, daemon_at
 
 PATH: Final = "/api/v1/experiments"
 

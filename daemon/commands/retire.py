@@ -8,7 +8,7 @@ import click
 from ..config import Config, read
 from ..errors import Unavailable
 from ..events import timestamp_text
-from ..recompute.clients import connected
+from ..recompute.redis_client import connected
 from ..storage import Namespace, namespace
 from . import options
 

@@ -27,8 +27,8 @@ from ..kafka import (
 from ..storage import lane_topics
 from ..worker import Beginning, DeadLetterTopic, RefusedRecordsLog, Source, memory
 from .app import Service, serve
-from .first_look import FirstLook, look_at_places
-from .following import ASK_EVERY_S
+from .copartitioning import FirstLook, look_at_places
+from .layout_in_force import ASK_EVERY_S
 
 log = structlog.get_logger(__name__)
 

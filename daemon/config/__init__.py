@@ -14,19 +14,11 @@ from .fingerprint import (
     restarting_keys,
 )
 from .loading import Layout, layout_of, load, note_renewed, read, read_file, under_layout
-from .mapped_sources import (
-    applied_sources,
-    book_of,
-    decoder_of,
-    lane_decoder_of,
-    slow_expressions,
-    tables_without_users,
-)
+from .mapped_sources import applied_sources, book_of, decoder_of, lane_decoder_of
 from .rules import CARRIED
 from .sections import derive, experiments, propensities, source_keys, sources
 from .sections.changes import ChangesSection
-from .sections.propensities import DeclaredTable, written_table
-from .sections.sections import (
+from .sections.connections import (
     AZURE,
     ELASTICACHE_SERVERLESS,
     GCP,
@@ -39,14 +31,16 @@ from .sections.sections import (
     REKEY,
     SASL_MECHANISMS,
     SECURITY_PROTOCOLS,
-    AttributionSection,
     KafkaSection,
     RedisSection,
     RegistrySection,
 )
+from .sections.propensities import DeclaredTable, written_table
+from .sections.sections import AttributionSection
 from .sections.source_keys import NAMES, presets
 from .sections.sources import SECTION
 from .settings import SECTIONS, SETTINGS, Config
+from .source_warnings import slow_expressions, tables_without_users
 from .values.kinds import (
     JOIN,
     LAYOUT,

@@ -6,7 +6,7 @@ from dataclasses import fields
 from typing import Any, Final, TypeAlias
 from urllib.parse import SplitResult, parse_qsl, urlsplit
 
-from .sections.sections import (
+from .sections.connections import (
     AZURE,
     ELASTICACHE,
     ELASTICACHE_SERVERLESS,

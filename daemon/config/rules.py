@@ -19,7 +19,8 @@ from ..schemas import JSON
 from . import connection_rules
 from .connection_rules import HIGHEST_PORT, Rule
 from .sections import changes, derive, experiments, judgements, propensities, queries, sources
-from .sections.sections import ONE, REKEY, AttributionSection
+from .sections.connections import ONE, REKEY
+from .sections.sections import AttributionSection
 from .settings import Config
 from .values.rules import ConfigFault, at_least_one, no_repeats
 

@@ -15,24 +15,26 @@ from ..plan import EXPERIMENT_PREFIX, Plan, Surfaces
 from ..queries import USER_ID
 from ..schemas import JSON
 from .sections.changes import ChangesSection, resolved
+from .sections.connections import (
+    ONE,
+    REKEY,
+    KafkaSection,
+    RedisSection,
+    RegistrySection,
+    RekeySection,
+)
 from .sections.derive import Declarations
 from .sections.experiments import Experiments, tracking
 from .sections.judgements import JudgementsSection, judged_of
 from .sections.propensities import Given
 from .sections.queries import QueriesSection, query_plan
-from .sections.rekey import RekeySection
 from .sections.sections import (
-    ONE,
-    REKEY,
     AttributionSection,
     EventsSection,
     HistorySection,
     HttpSection,
-    KafkaSection,
     LogSection,
     MetricsSection,
-    RedisSection,
-    RegistrySection,
     SegmentsSection,
     WorkerSection,
 )

@@ -25,7 +25,6 @@ from relevanced.metrics import (
 from .arms import Arm
 from .days import compare_variant, day_name, divided, planned_for_two, share_periods
 from .exclusion import instant_text
-from .metric_findings import Checks, Compared, metric_findings, warnings_of
 from .strata import Strata, compare_segments, metrics_of
 from .tallies import (
     IMPRESSION,
@@ -45,8 +44,9 @@ from .types import (
     Variant,
     finite_or_none,
     mismatched,
-    withheld,
 )
+from .verdicts import Compared, metric_findings, withheld
+from .warnings import Checks, warnings_of
 
 BUSY_SHARE: Final = 0.01
 BUSY_TIMES: Final = 10.0

@@ -294,45 +294,6 @@ def finite_or_none(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-WITHHELD: Final = "withheld: the units are not assigned to the variants as planned"
-
-
 def mismatched(srm: SampleRatio | None) -> bool:
     """Whether the evidence of a sample-ratio mismatch has reached the level of an alarm."""
     return srm is not None and srm.log_evalue >= ALARM_LOG_EVALUE
-
-
-def withheld(finding: Finding) -> Finding:
-    """The same finding without any verdict or discovery: with users assigned otherwise than
-    planned, no difference counts. Numbers stay: they help to find the cause."""
-    lists = finding.interleaving
-    if lists is not None:
-        lists = msgspec.structs.replace(lists, verdict="undecided")
-    variants = (
-        msgspec.structs.replace(variant, metrics=tuple(map(_withheld_metric, variant.metrics)))
-        for variant in finding.variants
-    )
-    return msgspec.structs.replace(finding, variants=tuple(variants), interleaving=lists)
-
-
-def _withheld_metric(metric: MetricFinding) -> MetricFinding:
-    if metric.difference is None:
-        return metric
-    common = metric.stratified
-    if common is not None:
-        segments = (
-            msgspec.structs.replace(segment, verdict="undecided", discovery=False)
-            for segment in common.segments
-        )
-        common = msgspec.structs.replace(common, segments=tuple(segments))
-    without = metric.without_busiest
-    if without is not None:
-        without = msgspec.structs.replace(without, verdict="undecided")
-    return msgspec.structs.replace(
-        metric,
-        verdict="undecided",
-        discovery=None,
-        words=WITHHELD,
-        stratified=common,
-        without_busiest=without,
-    )

@@ -2,8 +2,9 @@
 writes lane state.
 """
 
-from . import exposition, first_sights
+from . import exposition
 from .arrivals import per_hour
+from .baseline_calls import APART_MS, UsualCalls
 from .baselines import (
     DAY,
     DAYS,
@@ -20,6 +21,7 @@ from .baselines import (
     shares,
     sides_of,
 )
+from .catching_up import WITHIN_MS, CatchUp, CatchUpProgress
 from .design_effects import HOURS_AT_ONCE, MeasuredNoise, Measuring
 from .detector import CELLS_PER_MS, Basis, ChangeDetector, look_at, onsets_of_low
 from .exporter import Exporter, refresh_after_s
@@ -38,16 +40,6 @@ from .exposition import (
     render_traffic,
     render_windows,
     silence_samples,
-)
-from .first_sights import (
-    LEAST_IMPRESSIONS,
-    LEAST_KNOWN_MS,
-    MOST_NEW,
-    REACH_MS,
-    WITHIN_MS,
-    CatchUp,
-    CatchUpProgress,
-    FirstSights,
 )
 from .kept import (
     ExampleReads,
@@ -85,10 +77,10 @@ from .publisher import (
     of_reading,
     publish,
 )
+from .releases import LEAST_IMPRESSIONS, LEAST_KNOWN_MS, MOST_NEW, REACH_MS, FirstSights
 from .sample_series import TAKEN, experiment_samples, file_samples, label_names
 from .scorer import Scorer
 from .timelines import REACH_HOURS, Timelines
-from .usual_calls import APART_MS, UsualCalls
 
 __all__ = (
     "APART_MS",
@@ -113,7 +105,6 @@ __all__ = (
     "exposition",
     "FAMILY_OF_COUNT",
     "file_samples",
-    "first_sights",
     "FirstSights",
     "FoundChanges",
     "gathered",

@@ -52,11 +52,11 @@ from ..changes import (
 from ..panes import pane_start
 from ..plan import Plan
 from ..views import HourHistory, LaneView, Segment, Selection
+from .baseline_calls import UsualCalls
 from .baselines import BaselineComparison, hour_until, sides_of
 from .design_effects import MeasuredNoise
 from .measures import Detection, FoundChanges, Low
 from .timelines import Timelines
-from .usual_calls import UsualCalls
 
 LOW_Z: Final = -1.5
 """Against earlier weeks or days, a score below this many standard errors gets an onset: no alert on

@@ -26,7 +26,7 @@ from ..storage import Store, Term
 from ..telemetry import Telemetry
 from ..views import LaneReads, Lanes, Pulses, Reads
 from . import kept
-from .first_sights import CatchUp, CatchUpProgress
+from .catching_up import CatchUp, CatchUpProgress
 from .kept import ExampleReads, KeptMarkers, PastReads
 from .measures import Told
 from .publisher import Condition, MetricsText, Published, Publisher, of_reading

@@ -42,11 +42,12 @@ from ..views import (
 )
 from . import exposition, sample_series
 from .arrivals import Arrivals, per_hour
+from .catching_up import CatchUpProgress
 from .design_effects import Measuring
 from .exposition import Chunks, Exposition
-from .first_sights import CatchUpProgress, FirstSights
 from .measures import MeasureScores, Told, measures_of
 from .open_changes import open_change_samples
+from .releases import FirstSights
 from .scorer import Scorer, no_bins
 
 

@@ -15,14 +15,13 @@ from functools import cached_property, partial
 from http import HTTPStatus
 from typing import Final, TypeAlias
 
-import msgspec
 from aiohttp import web
 
 from ..errors import Damaged, Unavailable
 from ..exporter import Published, QueryReads, StoredQueries
 from ..telemetry import Telemetry
 from . import runbook
-from .api import openapi, parameters
+from .api import openapi, parameters, probes
 from .api.health import Role
 from .api.parameters import BadRequest
 from .api.route import (
@@ -38,10 +37,10 @@ from .api.route import (
 )
 from .api.routes import ROUTES
 from .connections import Connections, Listener, open_sockets
-from .markers import admit, is_local, posted_json
 from .negotiation import ASSETS, CONTENT_TYPES, HEADERS, Asset, wants_gzip, wants_openmetrics
 from .requests import request_readers
 from .security import USER, Security
+from .write_permission import admit, is_local, posted_json
 
 TEXT: Final = "text/plain; version=0.0.4; charset=utf-8"
 OPENMETRICS: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
@@ -264,18 +263,16 @@ class HttpServer:
         return openapi.document(self._telemetry.version, self._routes)
 
     async def _livez(self, _: web.Request) -> web.StreamResponse:
-        return _json(200, msgspec.json.encode(openapi.Alive(True)))
+        return _json(*probes.alive())
 
     async def _readyz(self, _: web.Request) -> web.StreamResponse:
         published = self.published
-        readiness = openapi.Readiness(published.ready, published.conditions)
-        return _json(200 if published.ready else 503, msgspec.json.encode(readiness))
+        return _json(*probes.readiness(published.ready, published.conditions))
 
     async def _startedz(self, _: web.Request) -> web.StreamResponse:
         published = self.published
         self._has_started |= published.has_started
-        readiness = openapi.Readiness(self._has_started, published.conditions)
-        return _json(200 if self._has_started else 503, msgspec.json.encode(readiness))
+        return _json(*probes.readiness(self._has_started, published.conditions))
 
 
 def _any_text(path: str) -> str:

@@ -5,15 +5,11 @@ of a lane but the next offsets, and knows nothing of events or metrics.
 from . import aiokafka_patches, codecs, member, resuming
 from .aiokafka_patches import install_codecs
 from .client import (
-    FirstTimes,
-    KafkaProducer,
     KafkaSettings,
     client_arguments,
     consumer_arguments,
     kafka_settings,
-    numbers_in,
     stage_settings,
-    topic_retention,
 )
 from .codecs import LIBRARIES, CorruptBlock, PythonSnappy, Snappy, TooLarge
 from .group_redis import (
@@ -25,6 +21,7 @@ from .group_redis import (
     take_group,
 )
 from .lane_log import LaneLog, LaneLogs, LogSpan, changed_logs
+from .partitioners import JAVA, PARTITIONERS
 from .partitions import (
     NO_TIMESTAMP,
     AbortedLog,
@@ -41,24 +38,18 @@ from .partitions import (
     resume_offset,
     split_lanes,
 )
+from .producer import KafkaProducer
 from .reader import Reader
 from .refusals import Obstructed
+from .retention import FirstTimes, numbers_in, topic_retention
+from .sampled_records import sampled_records
 from .source import KafkaSource
 from .stage import RekeyStage, StagePorts
 from .stage_offsets import Begin, begin_of, beginnings
+from .topic_creation import create_topic, make_stage_topic
 from .topic_ids import FetchById
 from .topic_partition import Division, TopicPartition
-from .topics import (
-    JAVA,
-    PARTITIONERS,
-    Diagnosis,
-    counts_or_obstacle,
-    create_topic,
-    fault_of,
-    make_stage_topic,
-    require_counts,
-    sampled_records,
-)
+from .topics import Diagnosis, counts_or_obstacle, fault_of, require_counts
 
 __all__ = (
     "AbortedLog",

@@ -1,5 +1,4 @@
-"""Kafka clients of this process: their settings, how long topics keep their records, and the
-producer.
+"""Kafka clients of this process: where the cluster is, and how to talk to it.
 
 Every client (consumer, producer, the ones that ask for topics) is made from the same values.
 """
@@ -7,22 +6,12 @@ Every client (consumer, producer, the ones that ask for topics) is made from the
 import asyncio
 import os
 import socket
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Coroutine
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final
 
 import structlog
-from aiokafka import AIOKafkaProducer
-from aiokafka.admin import AIOKafkaAdminClient
-from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from aiokafka.errors import (
-    InvalidTimestampError,
-    InvalidTopicError,
-    KafkaError,
-    MessageSizeTooLargeError,
-    RecordListTooLargeError,
-)
 
 from ..config import (
     MSK,
@@ -34,11 +23,10 @@ from ..config import (
     ReadAgain,
     Secret,
 )
-from ..errors import RecordRefused, StartError, Unavailable
+from ..errors import StartError
 from ..logins import Credential, NoteToken, Password, TlsFiles, ignore_token, tls_files
 from ..logins.sources import kafka_tokens
 from ..storage import consumer_group, lane_topics, stage_group
-from ..worker import Retention
 from . import logins
 from .topic_partition import Division
 
@@ -196,83 +184,6 @@ def _check(settings: KafkaSettings) -> None:
         raise StartError(f"kafka.security_protocol={protocol}: needs sasl_username and a password")
 
 
-PATIENCE_S: Final = 15.0
-LANES_ASKED: Final = 16
-"""First records are asked for in so many partitions at most: retention is that of the topic."""
-_KEYS: Final = ("retention.ms", "retention.bytes")
-_NO_LIMIT: Final = -1
-
-FirstTimes = Callable[[int], Awaitable[Mapping[str, int]]]
-
-
-async def topic_retention(
-    settings: KafkaSettings, first_times: FirstTimes, lanes: int, now_ms: int
-) -> dict[str, Retention]:
-    """Return, by topic, how long it keeps its records; nothing of topics of which nobody says it.
-
-    Where only bytes limit a topic, or both do, its first record's age is how far it reaches back
-    now. Never raises what Kafka answers: that is logged.
-    """
-    limits = await topic_numbers(settings, settings.topics, _KEYS)
-    kept: dict[str, Retention] = {}
-    bounded = [topic for topic in settings.topics if _is_by_time(limits.get(topic))]
-    for topic in bounded:
-        ms = limits[topic]["retention.ms"]
-        kept[topic] = Retention(None if ms == _NO_LIMIT else ms, "retention.ms")
-    if len(bounded) < len(settings.topics):
-        for topic, first_ms in (await _latest_first(first_times, min(lanes, LANES_ASKED))).items():
-            kept.setdefault(topic, Retention(max(now_ms - first_ms, 0), "age of its first record"))
-    return kept
-
-
-def _is_by_time(limits: Mapping[str, int] | None) -> bool:
-    return limits is not None and limits.get("retention.bytes", _NO_LIMIT) == _NO_LIMIT
-
-
-async def topic_numbers(
-    settings: KafkaSettings, topics: Sequence[str], keys: Sequence[str]
-) -> dict[str, dict[str, int]]:
-    """Topic → its settings of these keys; without those that this user may not read. Never raises
-    what Kafka answers: that is logged."""
-    admin: Any = AIOKafkaAdminClient(**client_arguments(settings))
-    wanted = dict.fromkeys(keys)
-    asked = [ConfigResource(ConfigResourceType.TOPIC, name, wanted) for name in topics]
-    try:
-        async with asyncio.timeout(PATIENCE_S):
-            await admin.start()
-            answers = await admin.describe_configs(asked)
-    except (KafkaError, OSError, TimeoutError) as error:
-        reason = str(error) or "no answer"
-        logger.info("settings of topics cannot be read", settings=list(keys), reason=reason)
-        return {}
-    finally:
-        await stop_client(admin.close())
-    return numbers_in([resource for answer in answers for resource in answer.resources], keys)
-
-
-def numbers_in(
-    resources: Sequence[Sequence[Any]], keys: Sequence[str]
-) -> dict[str, dict[str, int]]:
-    """Topic → the numbers in the answer to a request for its settings; without refused ones."""
-    return {
-        name: {key: int(value) for key, value, *_ in entries if key in keys}
-        for code, _, _, name, entries in resources
-        if code == 0
-    }
-
-
-async def _latest_first(first_times: FirstTimes, lanes: int) -> dict[str, int]:
-    """Topic → the latest time of the first records of its partitions."""
-    latest: dict[str, int] = {}
-    try:
-        for times in await asyncio.gather(*map(first_times, range(lanes))):
-            for topic, first_ms in times.items():
-                latest[topic] = max(latest.get(topic, 0), first_ms)
-    except Unavailable as error:
-        logger.info("first records of the topics cannot be asked for", reason=str(error))
-    return latest
-
-
 def kafka_settings(config: Config, note: NoteToken = ignore_token) -> KafkaSettings:
     """Addresses, credentials, topics and the consumer group of this configuration."""
     kafka = config.kafka
@@ -302,121 +213,3 @@ def kafka_settings(config: Config, note: NoteToken = ignore_token) -> KafkaSetti
 def stage_settings(config: Config, settings: KafkaSettings) -> KafkaSettings:
     """The same for the stage that reads the input topics where they are not what lanes read."""
     return replace(settings, topics=config.kafka.topics, group_id=stage_group(config))
-
-
-MAX_REQUEST_BYTES: Final = 64 << 20
-"""Larger than any broker takes: how large a record may be is the broker's decision."""
-BATCH_BYTES: Final = 256 << 10
-LINGER_MS: Final = 5
-SEND_TIMEOUT_S: Final = 15.0
-RETRY_PAUSE_S: Final = 1.0
-TOO_LARGE: Final = (MessageSizeTooLargeError, RecordListTooLargeError)
-_NEVER_TAKEN: Final = (
-    *TOO_LARGE,
-    InvalidTopicError,
-    InvalidTimestampError,
-)
-
-
-class KafkaProducer:
-    """Open by `start`, close by `stop`. Keys choose partitions as Java's producer does: murmur2."""
-
-    def __init__(self, settings: KafkaSettings, batch_bytes: int = BATCH_BYTES) -> None:
-        """`batch_bytes`: several records are sent together up to this size."""
-        self._settings = settings
-        self._batch_bytes = batch_bytes
-        self._producer: Any = None
-        self._waiting = 0
-        self._failure: BaseException | None = None
-        self._settled = asyncio.Event()
-        self._settled.set()
-
-    async def start(self) -> None:
-        """Connect; waits, and logs so once, while the cluster is away."""
-        logged = False
-        while self._producer is None:
-            producer = AIOKafkaProducer(**self._arguments())
-            try:
-                await producer.start()
-                self._producer = producer
-            except KafkaError as error:
-                if not logged:
-                    servers = self._settings.bootstrap_servers
-                    logger.warning(
-                        "waiting for Kafka", reason=str(error), bootstrap_servers=servers
-                    )
-                logged = True
-                await asyncio.sleep(RETRY_PAUSE_S)
-            finally:
-                if self._producer is None:
-                    await producer.stop()
-
-    async def send(
-        self,
-        topic: str,
-        value: bytes | None,
-        key: bytes | None = None,
-        headers: Iterable[tuple[str, bytes]] = (),
-        timestamp_ms: int | None = None,
-        partition: int | None = None,
-    ) -> None:
-        """Buffer a record; `flush` raises where it was not taken. Waits while the buffer is full.
-        Records of one partition are taken in the order in which they are sent.
-
-        Raises RecordRefused for a record that can never be sent, Unavailable when the topic
-        cannot be found now.
-        """
-        if value is None and key is None:
-            key = b""  # a record needs one of the two
-        try:
-            future = await self._producer.send(
-                topic, value, key, partition, timestamp_ms, headers=list(headers)
-            )
-        except KafkaError as error:
-            raise _translated(topic, error) from error
-        self._waiting += 1
-        self._settled.clear()
-        future.add_done_callback(self._settle)
-
-    async def flush(self) -> None:
-        """Wait until every record sent is acknowledged.
-
-        Raises RecordRefused or Unavailable (within about twice SEND_TIMEOUT_S) where one was
-        not: any of the records sent since the last flush may then be missing.
-        """
-        await self._settled.wait()
-        failure, self._failure = self._failure, None
-        if failure is not None:
-            raise _translated("", failure) from failure
-
-    async def stop(self) -> None:
-        """Send what is buffered and close; gives up after a while when the cluster is away."""
-        if self._producer is None:
-            return
-        producer, self._producer = self._producer, None
-        await stop_client(producer.stop())
-
-    def _arguments(self) -> dict[str, Any]:
-        return {
-            **client_arguments(self._settings),
-            "request_timeout_ms": int(SEND_TIMEOUT_S * 1000),
-            "acks": "all",
-            "linger_ms": LINGER_MS,
-            "max_batch_size": self._batch_bytes,
-            "max_request_size": MAX_REQUEST_BYTES,
-        }
-
-    def _settle(self, future: "asyncio.Future[object]") -> None:
-        self._waiting -= 1
-        error = asyncio.CancelledError() if future.cancelled() else future.exception()
-        if error is not None and not isinstance(self._failure, _NEVER_TAKEN):
-            self._failure = error
-        if self._waiting == 0:
-            self._settled.set()
-
-
-def _translated(topic: str, error: BaseException) -> Exception:
-    message = f"{topic}: {error}" if topic else str(error)
-    if isinstance(error, _NEVER_TAKEN):
-        return RecordRefused(message)
-    return Unavailable(message)

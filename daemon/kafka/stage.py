@@ -36,20 +36,13 @@ from ..worker import (
 from . import aiokafka_patches
 from .aiokafka_patches import client_of
 from .client import KafkaSettings, consumer_arguments, stop_client
+from .partitioners import JAVA, PARTITIONERS
 from .partitions import IdleLogs, Pulse, Record, is_at_end
+from .stage_clients import StageProducer, StageReader
 from .stage_offsets import Beginnings, Noted, beginnings, place_text, store_note
-from .stage_producer import StageProducer
-from .stage_reader import StageReader
 from .topic_ids import Fence, fetch_by_id
 from .topic_partition import TopicPartition
-from .topics import (
-    JAVA,
-    PARTITIONERS,
-    Diagnosis,
-    NoteCounts,
-    fault_of,
-    ignore_counts,
-)
+from .topics import Diagnosis, NoteCounts, fault_of, ignore_counts
 
 STOPPED_PAUSE_S: Final = 60.0
 NOTE_EVERY_S: Final = 3600.0

@@ -1,4 +1,4 @@
-"""Checks that the topics to read exist and fit together, and creates topics.
+"""Whether the topics to read exist and fit together, and why nothing can be read of them.
 
 A lane is partition p of every input topic, so that an impression and its feedback meet. That holds
 only where all topics have equally many partitions; one lane of all partitions asks for nothing.
@@ -6,37 +6,29 @@ only where all topics have equally many partitions; one lane of all partitions a
 
 import asyncio
 import time
-import zlib
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, TypeAlias
 
 import structlog
-from aiokafka import AIOKafkaConsumer
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.client import AIOKafkaClient
 from aiokafka.errors import (
     CorruptRecordException,
     GroupAuthorizationFailedError,
     KafkaError,
     RecordTooLargeError,
-    TopicAlreadyExistsError,
     TopicAuthorizationFailedError,
     UnsupportedCodecError,
     for_code,
 )
-from aiokafka.partitioner import murmur2
 from aiokafka.protocol.metadata import MetadataRequest
 
 from ..backoff import doubled_s
 from ..config import ONE, REKEY
-from ..errors import StartError, Unavailable
+from ..errors import StartError
 from ..telemetry import ADVICE, KafkaFault, NoteFault, ignore_fault
-from . import aiokafka_patches
-from .aiokafka_patches import unpacking_aside
-from .client import KafkaSettings, client_arguments, consumer_arguments, stop_client
-from .partitions import Record
+from .client import KafkaSettings, client_arguments
 from .refusals import Obstacle, obstacle_of
-from .topic_partition import Division, TopicPartition
+from .topic_partition import Division
 
 FIRST_PAUSE_S: Final = 0.5
 LONGEST_PAUSE_S: Final = 5.0
@@ -101,31 +93,6 @@ async def wait_for_topics(
             logged = obstacle
         failures += 1
         await asyncio.sleep(doubled_s(failures, FIRST_PAUSE_S, LONGEST_PAUSE_S))
-
-
-async def create_topic(
-    settings: KafkaSettings, topic: str, *, partitions: int, replicas: int | None = None
-) -> bool:
-    """Create the topic unless it exists; True if it was created. `replicas` None leaves their
-    number to the cluster.
-
-    Raises KafkaError when the cluster is away or refuses.
-    """
-    new_topic = NewTopic(topic, partitions, replicas or -1, {} if replicas is None else None)
-    admin = AIOKafkaAdminClient(**client_arguments(settings))
-    try:
-        await admin.start()
-        response = await admin.create_topics([new_topic])
-    finally:
-        await admin.close()
-    _, code, *message = response.topic_errors[0]
-    error = for_code(code)
-    if error is TopicAlreadyExistsError:
-        return False
-    if code:
-        raise error(f"topic {topic} was not created", *message)
-    logger.info("topic created", topic=topic, partitions=partitions)
-    return True
 
 
 async def describe_topics(
@@ -262,99 +229,3 @@ class Diagnosis:
         elif obstacle is None and before is not None:
             self._note_counts(self._counts)
             logger.info("Kafka answers again", after=before.reason)
-
-
-async def make_stage_topic(
-    settings: KafkaSettings, topic: str, partitions: int, inputs: Diagnosis
-) -> None:
-    """Create the topic that the stage writes, unless it is there; else say the command that does,
-    once. The `inputs` are waited for."""
-    await inputs.wait_for_topics()
-    try:
-        await create_topic(settings, topic, partitions=partitions)
-    except (KafkaError, OSError) as error:
-        logger.warning(
-            "the topic of the stage is not created by this process",
-            topic=topic,
-            reason=f"{type(error).__name__}: {error}",
-            advice=f"If it does not exist: kafka-topics --bootstrap-server"
-            f" {settings.bootstrap_servers} --create --topic {topic} --partitions {partitions}."
-            " Allow this user to write to it.",
-        )
-
-
-JAVA: Final = "murmur2"
-PARTITIONERS: Final[Mapping[str, Callable[[bytes], int]]] = {
-    JAVA: lambda key: murmur2(key) & 0x7FFFFFFF,
-    "CRC32": zlib.crc32,
-}
-"""Partitioner → key → a number, which modulo the number of partitions is the partition. The first
-is that of the Java client and of aiokafka, the second that of librdkafka."""
-
-
-FETCH_WAIT_MS: Final = 500
-PATIENCE_S: Final = 30.0
-"""Topics that give nothing for so long do not answer."""
-AT_ONCE: Final = 2_000
-
-
-async def sampled_records(
-    settings: KafkaSettings, since_ms: int, max_bytes: int
-) -> AsyncIterator[Sequence[Record]]:
-    """The records of all partitions whose Kafka timestamps are `since_ms` or later, up to those of
-    now, in portions, until their values have so many bytes. Without a consumer group: nothing is
-    committed. Raises Unavailable."""
-    aiokafka_patches.install()
-    consumer = AIOKafkaConsumer(**(consumer_arguments(settings) | {"group_id": None}))
-    try:
-        places = await _places(settings)
-        await consumer.start()
-        ends = await _begin(consumer, places, since_ms)
-        left, since_s = max_bytes, time.monotonic()
-        while left > 0 and ends:
-            with unpacking_aside(consumer):
-                fetched = await consumer.getmany(
-                    *ends, timeout_ms=FETCH_WAIT_MS, max_records=AT_ONCE
-                )
-            for place, records in fetched.items():
-                kept = [record for record in records if record.offset < ends[place]]
-                left -= sum(len(record.value or b"") for record in kept)
-                yield kept
-            before = len(ends)
-            ends = {p: end for p, end in ends.items() if await consumer.position(p) < end}
-            if fetched or len(ends) < before:
-                since_s = time.monotonic()
-            elif time.monotonic() - since_s > PATIENCE_S:
-                raise Unavailable(f"Kafka: no record came within {PATIENCE_S:.0f} s")
-    except (KafkaError, OSError) as error:
-        raise Unavailable(f"Kafka: {type(error).__name__}: {error}") from error
-    finally:
-        await stop_client(aiokafka_patches.stop(consumer))
-
-
-async def _places(settings: KafkaSettings) -> list[TopicPartition]:
-    counts, obstacle = await describe_topics(settings)
-    if obstacle is not None:
-        raise Unavailable(f"Kafka: {obstacle.reason}")
-    return [
-        TopicPartition(topic, number)
-        for topic in settings.topics
-        for number in range(counts[topic])
-    ]
-
-
-async def _begin(
-    consumer: Any, places: Sequence[TopicPartition], since_ms: int
-) -> Mapping[TopicPartition, int]:
-    """Go to the first records; returns the end of each partition that has any."""
-    consumer.assign(places)
-    ends = await consumer.end_offsets(places)
-    begins = await consumer.offsets_for_times(dict.fromkeys(places, since_ms))
-    found = {}
-    for place in places:
-        begin = begins.get(place)
-        first = ends[place] if begin is None else begin.offset
-        consumer.seek(place, first)
-        if first < ends[place]:
-            found[place] = ends[place]
-    return found

@@ -6,14 +6,16 @@ pane settles: panes in ascending order, one after the other. An hour's tables ar
 kept when settling reaches the end of the hour, and change no more.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
+
+from relevanced.metrics import Integers
 
 from ..panes import pane_start
 from ..plan import Plan
 from ..queries import KEPT_HOURS, Examples, QueryPlan, QueryTable
-from .new_impressions import QueryKeys
+from .new_impressions import OpenSearches, QueryKeys
 
 ExamplesByKey = Mapping[str, Examples]
 """Key of a query → its examples, in the order of the rows of its table."""
@@ -199,3 +201,18 @@ def new_tables(plan: Plan) -> Tables:
 def queries_kept_from(settled_before: int, plan: QueryPlan, hour_ms: int) -> int:
     """Start of the first hour whose tables are kept."""
     return pane_start(settled_before, hour_ms) - plan.days * 24 * hour_ms
+
+
+@dataclass(frozen=True)
+class SettledSearches:
+    """The n searches of a base pane that was just merged into WHOLE."""
+
+    slots: Integers
+    found: OpenSearches
+    """Their keys and users."""
+    keys: Sequence[str]
+    """The distinct keys of their queries, (k,)."""
+    which: Integers
+    """For each search, the index of its key, (n,)."""
+    lines: Integers
+    """What each added to the table, (n, columns)."""

@@ -34,9 +34,10 @@ from .lane import (
 )
 from .new_impressions import SearchColumns
 from .queries import has_same_queries
-from .query_settling import begin_missing, begin_queries, has_same_missing
+from .query_settling import begin_queries
 from .row_sets import PAGE_ROWS, PagedRows
 from .scoring import apply_changes
+from .unjudged_items import begin_missing, has_same_missing
 
 
 def has_same_judged(one: Plan, other: Plan) -> bool:

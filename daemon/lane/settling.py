@@ -12,7 +12,9 @@ from ..judgements import NOTHING_READ, Timeline
 from . import row_sets
 from .experiments import settle_experiments
 from .lane import Lane
+from .query_examples import take_examples
 from .query_settling import close_hours, settle_queries
+from .unjudged_items import settle_missing
 
 
 def settle(lane: Lane) -> None:
@@ -41,11 +43,19 @@ def settle(lane: Lane) -> None:
     if lane.queries is not None:
         for pane in lane.open.panes():
             if pane < before:
-                settle_queries(lane, pane)
+                _settle_searches(lane, pane)
         close_hours(lane, before)
     lane.open.close(closing, before)
     lane.open.trim()
     lane.origins.forget(lane.open.base)
+
+
+def _settle_searches(lane: Lane, pane_ms: int) -> None:
+    """Settle what a base pane says of queries."""
+    settled = settle_queries(lane, pane_ms)
+    if settled is not None:
+        take_examples(lane, settled)
+        settle_missing(lane, settled)
 
 
 def drop_old_panes(lane: Lane) -> None:

@@ -25,7 +25,8 @@ from .expressions import (
     expression,
     slow_part,
 )
-from .functions import Surroundings, literals, most_steps, pattern_fault
+from .functions import Surroundings
+from .patterns import literals, most_steps, pattern_fault
 from .records import Mapper, TopicDecoder, mapper, topic_decoder
 from .times import format_fault, has_zone, members_of, time_ms
 

@@ -4,33 +4,26 @@ come to; pure values and rules, which know neither lanes nor storage.
 
 from . import keys
 from .carried import Carried, decompose_change, share_carried
+from .derivation import Derivation
 from .examples import (
     FIRST_ITEMS,
     FIRST_ROWS,
     KEPT_HOURS,
     NO_SCORE,
-    USUAL_DAYS,
     Example,
     Examples,
     Order,
-    days_to_keep,
     first_examples,
     order_of,
-    usual_hours,
 )
 from .keys import (
     MOST_CHARACTERS,
     READ_CHARACTERS,
     UNICODE_VERSION,
-    Derivation,
-    MergedTables,
-    Page,
     hashed_keys,
     key_of,
     key_steps,
     keys_of,
-    merge_tables,
-    page_of_segment,
     secret_fingerprint,
     text_parts,
     with_item,
@@ -53,6 +46,7 @@ from .losses import (
     order_lost,
     usual_of,
 )
+from .merged_tables import MergedTables, Page, merge_tables, page_of_segment
 from .plan import (
     HASHED,
     KEYS_ALONE,
@@ -66,23 +60,19 @@ from .plan import (
     classed_queries,
     shares_of,
 )
-from .table import (
-    CUT_TO,
+from .table import CUT_TO, MOST_ROWS, NO_QUERY, PaneSums, QueryTable, grouped_sums
+from .users import (
     DAY_MS,
     ENOUGH,
-    MOST_ROWS,
-    NO_QUERY,
     NO_USER,
     NOBODY,
-    PaneSums,
-    QueryTable,
     RowUsers,
     Users,
-    grouped_sums,
     joined_users,
     query_user_hashes,
     users_of,
 )
+from .usual_hours import USUAL_DAYS, days_to_keep, usual_hours
 
 __all__ = (
     "ASSUMED_VARIATION",

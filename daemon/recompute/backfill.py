@@ -33,11 +33,11 @@ from ..storage import (
 )
 from ..views import ALWAYS, COUNTS_CELL, Cells, HourSources, LaneView, Mirror, covered
 from ..worker import configure_allocator
-from .clients import connected
 from .driver import LATEST_MS, LaneDriver, LaneSink, Settled
 from .files import FileEvents, file_lane
 from .from_kafka import Show, lanes_from_kafka
 from .hour_rows import plan_of_hours
+from .redis_client import connected
 
 
 @dataclass

@@ -2,17 +2,17 @@
 
     source ─▶ driver: lane ─▶ sinks
 
-A source gives records: `log` of Kafka, `files`, the doctor's sample. A sink takes over what cannot
-change any more before the lane drops it: rows of hours, a filling, a comparison with what is
-stored. So memory is that of one lane of a worker. Records are applied by the worker's own batch
-processing.
+A source gives records: the log in Kafka (`from_kafka`), `files`, the doctor's sample. A sink takes
+over what cannot change any more before the lane drops it: rows of hours, a filling, a comparison
+with what is stored. So memory is that of one lane of a worker. Records are applied by the worker's
+own batch processing.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
-from ..attribution import Part, last_touch, rules
+from ..attribution import Part, rules, last_touch
 from ..events import Decoder, Event, LogRecord
 from ..lane import Lane, LaneJudged, PagedRows, RowSet, row_sets, scoring, settling
 from ..worker import MAX_CHUNK_RECORDS, DeadLetter, batch

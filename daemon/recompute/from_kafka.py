@@ -10,9 +10,10 @@ from ..lane import new_lane
 from ..panes import HOUR_MS
 from ..plan import Plan
 from ..storage import NO_MARKS
-from .clients import RecordReader, WholeIndex, class_by_the_whole_index, record_reader
 from .driver import LATEST_MS, LaneDriver, LaneSink, judged_rows
-from .log import LogReplay, LostBeginning
+from .libraries import WholeIndex, class_by_the_whole_index
+from .log_replay import LogReplay, LostBeginning
+from .record_reader import RecordReader, record_reader
 
 BETWEEN_MS: Final = HOUR_MS
 """Read before what must be read at least, for clocks and delays of producers."""

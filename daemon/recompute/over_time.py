@@ -37,8 +37,7 @@ from . import tables
 from .buckets import BucketsOverTime, JudgedHours, view_of
 from .driver import Settled
 from .falls import lacking
-from .report import judged_note, share_text, title_of
-from .tables import Row
+from .tables import Row, judged_note, share_text, title_of
 
 NOTHING_SETTLED: Final = (
     "Nothing has settled: the files end before the attribution window of their first searches has"

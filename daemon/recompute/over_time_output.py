@@ -17,7 +17,7 @@ from .driver import judged_rows
 from .falls import Fallen, fallen, judged_fallen
 from .over_time import OfFile
 from .replayed import Replayed
-from .report import JUDGED_FIELDS, NOTHING_JUDGED
+from .tables import JUDGED_FIELDS, NOTHING_JUDGED
 
 CHANGES_EVERY_MS: Final = 60_000
 """The buckets that changes are looked for in, unless others are asked for."""

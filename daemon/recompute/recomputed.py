@@ -30,13 +30,13 @@ from ..plan import Plan
 from ..storage import LaneStore, Namespace, namespace
 from ..worker import LogChanged, configure_allocator
 from . import tables
-from .clients import connected, whole_index
 from .driver import LATEST_MS
 from .from_kafka import Show, lanes_from_kafka
 from .hour_rows import AllHours, HourRows, Segment, add_stored, empty, plan_of_hours
+from .libraries import whole_index
 from .proof import stored_lane
-from .report import NOTHING_JUDGED, title_of
-from .tables import Row, as_json_lines
+from .redis_client import connected
+from .tables import NOTHING_JUDGED, Row, as_json_lines, title_of
 
 LEGEND: Final = "Computed now / stored; –: there is none. *: {} may still come."
 _STORED: Final = ("mean", "stderr", "scored", "impressions")

@@ -17,9 +17,9 @@ from ..lane import Lane, settle_experiments
 from ..queries import OFF, PLAIN
 from ..views import Report, scores, selection, snapshot
 from .buckets import JudgedHours, view_of
-from .clients import whole_index
 from .driver import LATEST_MS
 from .files import NoRoom, UnknownTopic, explained
+from .libraries import whole_index
 from .over_time import NOTHING_SETTLED
 from .over_time_output import SCORES, Asked, print_over_time
 from .query_hours import ALL_DAYS, NothingUsual

@@ -49,16 +49,6 @@ from . import tables
 from .buckets import JudgedHours, selection_of, view_of
 from .files import Refused, refused_line
 
-NOTHING_JUDGED = "By judgements: no file judges a query of these searches at their time."
-JUDGED_FIELDS: Final = (
-    "judged_metric",
-    "best_case",
-    "best_case_stderr",
-    "items_share",
-    "judgements",
-)
-"""The fields that only judged scores have; these have no `metric`."""
-
 
 class ReplayJudged(msgspec.Struct, frozen=True):
     """The judged scores of recorded events."""
@@ -117,7 +107,7 @@ def as_csv(scores: Sequence[Score], report: ReplayJudged) -> str:
     """A header, a line for each score, and one for each judged score, which has a `judged_metric`
     in place of a `metric`."""
     rows = map(msgspec.structs.asdict, (*scores, *report.scores))
-    return tables.as_csv((*Score.__struct_fields__, *JUDGED_FIELDS), rows)
+    return tables.as_csv((*Score.__struct_fields__, *tables.JUDGED_FIELDS), rows)
 
 
 def as_tables(report: ReplayJudged) -> Iterator[Table | str]:
@@ -126,7 +116,7 @@ def as_tables(report: ReplayJudged) -> Iterator[Table | str]:
     for name, of_file in groupby(scores, key=lambda score: score.judgements):
         yield _table(name, [score for score in of_file if score.impressions], report.depth)
     if not scores:
-        yield NOTHING_JUDGED
+        yield tables.NOTHING_JUDGED
     if report.late:
         late = ", ".join(f"{label} {count:,}" for label, count in report.late.items())
         yield f"Too late to be graded: {late}"
@@ -140,27 +130,11 @@ def _table(name: str, scores: list[JudgedScore], depth: int) -> Table:
         names=("grouping", "segment"),
         counts={
             "impressions": lambda row: f"{row['impressions']:,}",
-            "judged": lambda row: share_text(row["items_share"]),
+            "judged": lambda row: tables.share_text(row["items_share"]),
         },
-        caption=judged_note(depth),
-        title=Text(f"{EVERYTHING}, ") + title_of(name),
+        caption=tables.judged_note(depth),
+        title=Text(f"{EVERYTHING}, ") + tables.title_of(name),
     )
-
-
-def title_of(name: str) -> Text:
-    """Of a table of what one file graded."""
-    return Text(f"by judgements: {text.printable(name)}")
-
-
-def judged_note(depth: int) -> str:
-    """What its column `judged` is, and a second number beside a score."""
-    share = f"judged: share of the first {depth} places whose item is judged"
-    return f"{share}; …: the score if the other items were as good as judged ones."
-
-
-def share_text(share: float | None) -> str:
-    """How much of the first places is judged."""
-    return "–" if share is None else f"{share:.1%}"
 
 
 WAITING: Final = "waiting"

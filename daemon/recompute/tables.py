@@ -36,6 +36,15 @@ from ..views import Segment, csv_text, estimates, optional
 Row: TypeAlias = dict[str, Any]
 FIELDS: Final = ("grouping", "segment", "metric", "mean", "stderr", "scored", "impressions")
 """`mean` is None where no impression has a defined value, `stderr` below two scored ones."""
+JUDGED_FIELDS: Final = (
+    "judged_metric",
+    "best_case",
+    "best_case_stderr",
+    "items_share",
+    "judgements",
+)
+"""The fields that only judged scores have; these have no `metric`."""
+NOTHING_JUDGED = "By judgements: no file judges a query of these searches at their time."
 NAMES: Final = ("start", "grouping", "segment")
 
 
@@ -281,3 +290,19 @@ def _notes(found: Queries) -> Iterator[str]:
         yield f"The first ten carry {' to '.join(parts)} of the change of all."
     if found.next is not None:
         yield f"{found.listed - len(found.rows):,} more: --limit"
+
+
+def title_of(name: str) -> Text:
+    """Of a table of what one file graded."""
+    return Text(f"by judgements: {text.printable(name)}")
+
+
+def judged_note(depth: int) -> str:
+    """What its column `judged` is, and a second number beside a score."""
+    share = f"judged: share of the first {depth} places whose item is judged"
+    return f"{share}; …: the score if the other items were as good as judged ones."
+
+
+def share_text(share: float | None) -> str:
+    """How much of the first places is judged."""
+    return "–" if share is None else f"{share:.1%}"

@@ -34,8 +34,8 @@ from ..storage import (
 )
 from ..telemetry import logs as process_log
 from ..worker import LogChanged, configure_allocator
-from .clients import class_libraries, connected, library_of, record_reader
 from .from_kafka import Show, read_log
+from .libraries import class_libraries, library_of
 from .proof import (
     NO_DIRECTORY,
     Classing,
@@ -53,6 +53,8 @@ from .proof import (
     stored_lane,
     writer_keys,
 )
+from .record_reader import record_reader
+from .redis_client import connected
 
 SHOW_EVERY_S: Final = 0.25
 UNKNOWN_SCHEMA: Final = "unknown_schema"

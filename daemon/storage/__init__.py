@@ -70,6 +70,14 @@ from .layouts import (
     packed_filling,
     translated,
 )
+from .namespaces import (
+    SCHEMA_VERSION,
+    consumer_group,
+    lane_topics,
+    namespace,
+    namespace_hash,
+    stage_group,
+)
 from .queries import (
     StoredHour,
     StoredTable,
@@ -114,14 +122,6 @@ from .row_pages import (
     by_key_of,
     by_start,
     timeline_head,
-)
-from .schema import (
-    SCHEMA_VERSION,
-    consumer_group,
-    lane_topics,
-    namespace,
-    namespace_hash,
-    stage_group,
 )
 
 __all__ = (

@@ -20,7 +20,6 @@ from .dead_letters import (
     RefusedRecordsLog,
     headers_of,
 )
-from .lost_state import rebuilt_from_ms
 from .memory import (
     MIB,
     TRIM_AFTER_RECORDS,
@@ -53,7 +52,7 @@ from .pacing import (
     next_batch_size,
     next_chunk_size,
 )
-from .recovery import Ports, Process
+from .recovery import Ports, Process, rebuilt_from_ms
 from .refill_window import (
     Needed,
     Retention,

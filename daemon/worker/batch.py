@@ -18,9 +18,9 @@ from ..attribution import (
     LoggedRecords,
     Messages,
     Part,
+    rules,
     last_touch,
     queries_of,
-    rules,
     runs,
     vectorized,
 )

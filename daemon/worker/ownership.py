@@ -49,8 +49,7 @@ from ..storage import (
 )
 from ..telemetry import Telemetry
 from .changed_logs import LastLogs, open_logs
-from .lost_state import LostState, skipped
-from .recovery import Ports, Process, Recovery
+from .recovery import LostState, Ports, Process, Recovery, skipped
 from .source import LaneLost, LogChanged
 
 log = structlog.get_logger(__name__)

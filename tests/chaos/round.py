@@ -19,7 +19,7 @@ from relevanced.daemon.config import REKEY, Layout, lane_decoder_of, layout_of, 
 from relevanced.daemon.errors import Damaged, Lost
 from relevanced.daemon.lane import log_name
 from relevanced.daemon.plan import Plan as ProductPlan
-from relevanced.daemon.recompute.clients import class_libraries, library_of
+from relevanced.daemon.recompute.libraries import class_libraries, library_of
 from relevanced.daemon.storage import (
     SIGN_OF_LIFE_EVERY_S,
     ClaimedLane,

@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from relevanced.daemon.lane import ExamplesByKey, query_settling
+from relevanced.daemon.lane import ExamplesByKey, query_examples
 from relevanced.daemon.panes import pane_start
 from relevanced.daemon.queries import HASHED, NO_SCORE, Example, QueryPlan
 from relevanced.daemon.storage import (
@@ -185,7 +185,7 @@ def test_examples_are_those_of_the_oracle(seed: int, name: str, topics: int, cra
 def test_examples_are_those_of_the_first_rows(
     seed: int, first_rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(query_settling, "FIRST_ROWS", first_rows)
+    monkeypatch.setattr(query_examples, "FIRST_ROWS", first_rows)
     rng, names = random.Random(seed), topic_names(1)
     records = random_logs(rng, 1, LONG_HOURS, texts=rng.choice((12, 60)))
     plan, result = QueryPlan(min_users=0), oracle.run(records, names, LONG_HOURS)[0]

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from relevanced.daemon.experiments import Arm, Findings, SharePeriod, Tracking, effects_by_day
-from relevanced.daemon.exporter import TAKEN_OVER, Condition, Reading, first_sights
+from relevanced.daemon.exporter import TAKEN_OVER, CatchUpProgress, Condition, Reading
 from relevanced.daemon.worker import silence_text
 from tests.arms import arm, dealt_arms, found_of, partly_defined, with_interleaved
 from tests.daemon.experiments.test_busiest import with_bot
@@ -362,7 +362,7 @@ async def test_numbers_that_are_not_of_now_are_called_old_with_the_reason(
     assert "5 h ago. lane 3 has not moved for 5 h" in said
     assert "lanes: lane 3 has not moved for 5 h" in await text(page, "#conditions")
     daemon.server.published = replace(
-        daemon.server.published, catching_up=first_sights.CatchUpProgress(97_000_000, 240_000)
+        daemon.server.published, catching_up=CatchUpProgress(97_000_000, 240_000)
     )
     await page.until("document.querySelector('#stale').innerText.startsWith('Catching up')")
     assert "27 h behind, done in about 4 min" in await text(page, "#stale")

@@ -12,7 +12,7 @@ import pytest
 
 from relevanced.daemon.config import load, read_file
 from relevanced.daemon.errors import Unavailable
-from relevanced.daemon.recompute.clients import connected
+from relevanced.daemon.recompute.redis_client import connected
 from relevanced.daemon.storage import answered, namespace
 from tests.services import processes
 from tests.services.certificates import Authority, encrypt

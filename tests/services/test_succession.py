@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from relevanced.daemon.commands.layout_changes import in_place_refusal
+from relevanced.daemon.commands.layout import in_place_refusal
 from relevanced.daemon.config import load
 from relevanced.daemon.storage import RETIRED_MS, SILENT_MS, Namespace, Term, namespace
 from tests.services.daemons import Daemon

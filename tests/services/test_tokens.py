@@ -13,7 +13,7 @@ import pytest
 from relevanced.daemon.config import load, read_file
 from relevanced.daemon.errors import Unavailable
 from relevanced.daemon.kafka import KafkaSettings, KafkaSource, kafka_settings
-from relevanced.daemon.recompute.clients import connected
+from relevanced.daemon.recompute.redis_client import connected
 from relevanced.daemon.storage import answered
 from tests.services.daemons import Daemon, until
 from tests.services.fixtures import MakeTopic, OwnKafka, OwnRedis

@@ -26,6 +26,7 @@ from ...mapping import (
 )
 from ...schemas import AUTO as ANY_FRAMING, CODECS, FRAMINGS, JSON
 from ..values.kinds import (
+    TOPIC,
     InvalidValue,
     Kind,
     choice,
@@ -36,7 +37,6 @@ from ..values.kinds import (
     shown,
     text,
 )
-from .sections import TOPIC
 
 T = TypeVar("T")
 Named: TypeAlias = Mapping[str, Expression]

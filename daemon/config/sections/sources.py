@@ -37,7 +37,7 @@ from ...schemas import (
     parsed_schema_file,
 )
 from ..values.rules import ConfigFault, FieldFault, fields_of, read_fields
-from .sections import GLUE as GLUE_REGISTRY, RegistrySection
+from .connections import GLUE as GLUE_REGISTRY, RegistrySection
 from .source_keys import (
     LEAST_SIMILARITY,
     DropKeys,

@@ -397,3 +397,8 @@ def _parse_pairs(given: str) -> object:
         return parsed
     pairs = (part.partition("=") for part in given.split(",") if part.strip())
     return {key.strip(): number_or_text(value.strip()) for key, _, value in pairs}
+
+
+TOPIC = text(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}", "must be 1 to 249 of letters, digits, . _ -")
+NAME = text(r"[A-Za-z0-9_.-]+", "must be letters, digits, . _ -")
+PATH = optional(text(rule="must be a file name"))

@@ -29,7 +29,7 @@ from ...plan import Plan
 from ...views import LaneFiles, Segment, WindowRows, classes_by_attribute, estimates, optional
 from .compared import CALLS, EarlierHours, Estimate, Verdict, wanted_metrics
 from .parameters import Query, requested
-from .voice import ComparedSpans, Voice
+from .row_verdicts import ComparedSpans, Voice
 
 JUDGED_PATH: Final = "/api/v1/judged"
 CLASSES_PATH: Final = "/api/v1/classes"

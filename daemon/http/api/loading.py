@@ -13,8 +13,8 @@ from ...changes import MOST_MARKERS, between, happened
 from ...errors import Unavailable
 from ...exporter import MarkerStore, WindowOf, packed_markers, unpacked
 from ...views import missing_window, of_hours, window_of
-from .acknowledging import acknowledgement, not_open
-from .incidents import all_open
+from .acknowledgements import acknowledgement, not_open
+from .changes import all_open
 from .markers import is_same, posted, span
 from .parameters import BadRequest, Query, quoted
 from .queries import asked, check_missing

@@ -5,25 +5,12 @@ from typing import Any, Final
 
 import msgspec
 
-from ...exporter import Condition
 from .parameters import SUFFIX, QueryParameter
+from .probes import Alive, Readiness
 from .route import Route
 from .schemas import EXAMPLES, REFERENCE, TIME, described
 
 PATH: Final = "/api/v1/openapi.json"
-
-
-class Alive(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The process is alive: its event loop runs."""
-
-    alive: bool
-
-
-class Readiness(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Whether the process is ready, and if not, why."""
-
-    ready: bool
-    conditions: tuple[Condition, ...]
 
 
 class Error(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -33,7 +33,7 @@ from .judged import (
     judged,
 )
 from .loading import load_detail, load_missing, load_queries
-from .marked import MARKED
+from .marker_routes import MARKED
 from .parameters import (
     BadRequest,
     Index,

@@ -41,19 +41,18 @@ from .changes import (
     GradedBy,
     Headline,
     HeadlineParts,
+    Incidents,
     Level,
+    Marks,
     Noticeable,
     OpenChange,
     Situation,
     State,
     Tone,
+    incidents_of,
 )
 from .compared import FALSE_CALLS, Change, recent_rows, usual_rows
-from .history import Stretch
-from .incidents import Incidents, Marks, incidents_of
-from .markers import Acknowledged, acknowledged, shown
-from .parameters import BadRequest, Query
-from .parts import (
+from .headline_parts import (
     is_recent,
     looks_like,
     onset_of,
@@ -63,7 +62,10 @@ from .parts import (
     situation,
     with_gap,
 )
-from .voice import ComparedSpans, Voice, in_one_voice, without_shared
+from .history import Stretch
+from .markers import Acknowledged, acknowledged, shown
+from .parameters import BadRequest, Query
+from .row_verdicts import ComparedSpans, Voice, in_one_voice, without_shared
 
 GAP_IS_NEWS_MS: Final = 24 * HOUR_MS
 """So long it is said of which time no feedback came."""

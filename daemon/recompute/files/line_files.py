@@ -27,7 +27,7 @@ from relevanced.metrics import Integers
 
 from ...config import Config
 from ...events import Decoded, InvalidField, Rejected, decoded
-from ..clients import FileRecordReader, file_record_reader
+from ..record_reader import FileRecordReader, file_record_reader
 
 
 def without_mark(text: bytes) -> bytes:

@@ -22,8 +22,8 @@ from ...events import Decoded, Decoder, Rejected, decoder
 from ...lane import Lane, new_lane
 from ...plan import Plan
 from ...worker import MAX_BATCH_BYTES
-from ..clients import class_by_the_whole_index
 from ..driver import LaneDriver
+from ..libraries import class_by_the_whole_index
 from .keys import KEYS_PER_MS, EventReader
 from .line_files import line_decoder, most_line_bytes, read_lines
 from .refusals import IgnoredKinds, Refusals

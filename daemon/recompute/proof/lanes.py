@@ -14,7 +14,7 @@ from ...lane import COUNT_FAMILIES, Lane, new_lane
 from ...plan import Plan
 from ...views import ALWAYS
 from ..driver import Settled
-from ..log import LogReplay, LostBeginning
+from ..log_replay import LogReplay, LostBeginning
 from .differences import Difference, Differences, Matching, columns_of, integers_of, users_apart
 from .files import NO_DIRECTORY, Classes, Classing, Files, Grading
 from .open_state import OpenComparison

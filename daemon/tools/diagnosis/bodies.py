@@ -13,7 +13,7 @@ import msgspec
 
 from ...config import Config, urls_of
 from ...events import InvalidField, LogRecord
-from ...recompute.clients import record_reader
+from ...recompute.record_reader import record_reader
 from ...schemas import (
     APICURIO8,
     AUTO,

@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 from hypothesis import given, strategies as st
 
-from relevanced.daemon.attribution import PageMismatch, extended_list, list_with_item, rules
+from relevanced.daemon.attribution import PageMismatch, extended_list, rules, list_with_item
 from relevanced.daemon.events import Feedback, Impression
 from relevanced.daemon.lane import Lane
 from relevanced.daemon.worker import batch

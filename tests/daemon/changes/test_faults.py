@@ -15,7 +15,7 @@ from relevanced.daemon.changes import (
     followed,
     kept_together,
 )
-from tests.daemon.changes.test_telling import END, Effect, only, site
+from tests.daemon.changes.test_fault_grouping import END, Effect, only, site
 
 DE = ("country", "DE", "RR@10")
 

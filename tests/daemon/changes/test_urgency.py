@@ -12,7 +12,7 @@ from relevanced.daemon.changes import (
     ToldChange,
     told_changes,
 )
-from tests.daemon.changes.test_telling import END, Effect, only, stories
+from tests.daemon.changes.test_fault_grouping import END, Effect, only, stories
 
 SETTINGS = ChangeSettings()
 WHOLE = ("all", "all", "RR@10")

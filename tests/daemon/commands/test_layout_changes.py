@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from relevanced.daemon.commands.check_config import check_config_command
-from relevanced.daemon.commands.layout_changes import layout_changes
+from relevanced.daemon.commands.layout import layout_changes
 from relevanced.daemon.config import load
 
 OLD = '[segments]\ngroupings = [["country"]]\n[metrics]\nnames = ["RR@10", "P@5"]\n'

@@ -15,7 +15,7 @@ from relevanced.daemon.config import (
     read,
     urls_of,
 )
-from relevanced.daemon.recompute.clients import registry_settings
+from relevanced.daemon.recompute.schema_registry import registry_settings
 from relevanced.daemon.storage import namespace
 
 URL = "https://sr:8081"

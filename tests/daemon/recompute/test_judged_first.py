@@ -18,8 +18,8 @@ from relevanced.daemon.http import Changes, changes
 from relevanced.daemon.judgements import add
 from relevanced.daemon.panes import HOUR_MS
 from relevanced.daemon.recompute.buckets import JudgedHours
-from relevanced.daemon.recompute.clients import whole_index
 from relevanced.daemon.recompute.driver import Settled
+from relevanced.daemon.recompute.libraries import whole_index
 from relevanced.daemon.recompute.over_time import Looks
 from relevanced.daemon.recompute.replayed import replayed
 from relevanced.daemon.tools.traffic import Regression, Traffic, generate_events, judged_set

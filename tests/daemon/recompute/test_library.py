@@ -5,7 +5,7 @@ from pathlib import Path
 from relevanced.daemon.config import load
 from relevanced.daemon.judgements import HOUR_MS, add, grades
 from relevanced.daemon.queries import hashed_keys
-from relevanced.daemon.recompute.clients import class_libraries, faults_of, library_of
+from relevanced.daemon.recompute.libraries import class_libraries, faults_of, library_of
 
 KEY = "sixteen bytes, or more"
 

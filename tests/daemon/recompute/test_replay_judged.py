@@ -20,11 +20,11 @@ from relevanced.daemon.judgements import INDEX, add, file_name
 from relevanced.daemon.panes import HOUR_MS
 from relevanced.daemon.recompute import replay
 from relevanced.daemon.recompute.buckets import JudgedHours
-from relevanced.daemon.recompute.clients import whole_index
+from relevanced.daemon.recompute.libraries import whole_index
 from relevanced.daemon.recompute.over_time import Looks
 from relevanced.daemon.recompute.over_time_output import SCORES, Asked
 from relevanced.daemon.recompute.replayed import replayed
-from relevanced.daemon.recompute.report import NOTHING_JUDGED
+from relevanced.daemon.recompute.tables import NOTHING_JUDGED
 from relevanced.metrics import evaluate
 from tests.builders import START_MS
 

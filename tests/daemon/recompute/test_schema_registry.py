@@ -10,8 +10,9 @@ import pytest
 
 from relevanced.daemon.config import Config, book_of, load
 from relevanced.daemon.errors import StartError, Unavailable
-from relevanced.daemon.recompute import clients
-from relevanced.daemon.recompute.clients import filler_of, record_reader
+from relevanced.daemon.recompute import record_reader as reading
+from relevanced.daemon.recompute.record_reader import record_reader
+from relevanced.daemon.recompute.schema_registry import TRIES, filler_of
 from tests.registry_server import MemoryRegistry, serving
 
 SOURCE = """
@@ -52,7 +53,7 @@ async def server() -> AsyncIterator[MemoryRegistry]:
 
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clients, "pause_s", lambda failures, jitter: 0.0)
+    monkeypatch.setattr(reading, "pause_s", lambda failures, jitter: 0.0)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +98,7 @@ async def test_a_command_asks_once_for_what_is_there_and_three_times_for_an_answ
         assert str(raised.value) == (
             f"registry {server.url} answers 503: the records need schemas 2, 3"
         )
-        assert server.asked.count("/schemas/ids/2") == clients.TRIES
+        assert server.asked.count("/schemas/ids/2") == TRIES
 
 
 async def test_a_command_waits_for_a_schema_of_fresh_records_that_a_follower_has_not_yet(
@@ -107,7 +108,7 @@ async def test_a_command_waits_for_a_schema_of_fresh_records_that_a_follower_has
         records = [naming(1, int(time.time() * 1000))]
         preparing = asyncio.create_task(reader.prepare("t", records))
         async with asyncio.timeout(10):
-            while len(server.asked) <= 2 * clients.TRIES:
+            while len(server.asked) <= 2 * TRIES:
                 await asyncio.sleep(0.01)
         assert not preparing.done()
         server.add('"long"')

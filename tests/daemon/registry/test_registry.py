@@ -15,7 +15,7 @@ from aiohttp import web
 
 from relevanced.daemon.config import Secret, load, read_file
 from relevanced.daemon.errors import RegistryUnavailable, StartError
-from relevanced.daemon.recompute.clients import registry_settings
+from relevanced.daemon.recompute.schema_registry import registry_settings
 from relevanced.daemon.registry import (
     ConfluentRegistry,
     MissingSchema,

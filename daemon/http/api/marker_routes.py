@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from .acknowledging import AcknowledgementPosted, Withdrawn
+from .acknowledgements import AcknowledgementPosted, Withdrawn
 from .loading import (
     ACKNOWLEDGE_PATH,
     MARKERS_PATH,

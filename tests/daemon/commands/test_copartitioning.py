@@ -3,7 +3,7 @@
 import json
 from types import SimpleNamespace
 
-from relevanced.daemon.commands.first_look import LONG_BYTES, Places
+from relevanced.daemon.commands.copartitioning import LONG_BYTES, Places
 from relevanced.daemon.events import Limits, decoder
 from relevanced.daemon.worker import JOIN_US
 from tests.builders import START_MS

@@ -23,7 +23,7 @@ from ..errors import OtherRedis, Unavailable
 from ..kafka import GroupState, Obstructed, belong_together, group_state, other_redis, take_group
 from ..storage import Namespace, address_of
 from ..telemetry import ADVICE, NoteFault
-from .following import RedisAnswer
+from .layout_in_force import RedisAnswer
 
 if TYPE_CHECKING:
     from ..kafka import KafkaSettings, KafkaSource

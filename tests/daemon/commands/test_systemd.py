@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from relevanced.daemon.commands.supervisor import keep_informed, notify
+from relevanced.daemon.commands.systemd import keep_informed, notify
 from relevanced.daemon.exporter import Condition, Published
 
 READY = Published(conditions=(Condition("caught_up", True),))

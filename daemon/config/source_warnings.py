@@ -1,0 +1,56 @@
+"""What `check-config` warns of in `[[sources]]`: slow expressions, and searches without users."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
+
+from ..mapping import ALL_MEMBERS, Expression, outside_of, slow_part
+from ..queries import USER_ID
+from .mapped_sources import applied_sources
+from .sections.queries import QueriesSection
+from .sections.sources import Sources
+
+
+def slow_expressions(sources: Sources) -> Iterator[str]:
+    """A sentence for each expression that is slow by nature, or makes the interpreter read its
+    topic."""
+    for source in applied_sources(sources):
+        for expression in _expressions(source):
+            part = slow_part(expression.tree)
+            if part is not None:
+                yield f"{expression.key}: slow by nature, as it sorts or visits everything: {part}"
+        slow = {one.key for one in _expressions(source) if slow_part(one.tree) is not None}
+        for key, outside in outside_of(source):
+            if key not in slow:
+                yield f"{key}: outside the compiled subset, so the topic is read slowly: {outside}"
+
+
+def tables_without_users(sources: Sources, queries: QueriesSection) -> Iterator[str]:
+    """A sentence for each table of impressions whose searches the tables of queries count for no
+    user, so that no text of them is ever shown."""
+    if not queries.is_on or not queries.min_users:
+        return
+    for source in applied_sources(sources):
+        for index, table in enumerate(source.impressions):
+            named = [table.user, table.visitor]
+            if queries.user != USER_ID:
+                attributes = table.attributes or {}
+                named = [attributes.get(name) for name in (queries.user, ALL_MEMBERS)]
+            if not any(named):
+                several = f"[{index}]" if len(source.impressions) > 1 else ""
+                yield (
+                    f"{source.key}.impression{several}: names no {queries.user}, so no query of it"
+                    f" has queries.min_users={queries.min_users} users, and no text is shown; 0"
+                    " shows all"
+                )
+
+
+def _expressions(value: object) -> Iterator[Expression]:
+    if isinstance(value, Expression):
+        yield value
+    elif isinstance(value, tuple):
+        for one in value:
+            yield from _expressions(one)
+    elif isinstance(value, Mapping):
+        yield from _expressions(tuple(value.values()))
+    elif is_dataclass(value) and not isinstance(value, type):
+        yield from _expressions(tuple(getattr(value, entry.name) for entry in fields(value)))

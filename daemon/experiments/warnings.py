@@ -1,0 +1,108 @@
+"""The reasons not to trust the numbers of an experiment, in words, the gravest first. Pure."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from relevanced.metrics import MINIMUM_BUCKETS, Undefined
+
+from .tallies import CONTROLS, INTERLEAVED, MergedTallies, Spec, declare_ramp, section_of, units_of
+from .types import BusyUnit, SampleRatio, mismatched
+from .verdicts import percent
+
+MOST_NAMED: Final = 5
+"""Units that warnings name."""
+MUCH: Final = 0.05
+"""Share of an arm from which on a unit is warned of even if all verdicts hold without it."""
+CROSSOVER_SHARE: Final = 0.01
+"""Share of users seen in two variants that is tolerated: more of them dilute the differences."""
+
+
+@dataclass(frozen=True)
+class Checks:
+    """What the warnings of an experiment depend on besides its arms."""
+
+    srm: SampleRatio | None
+    users: float
+    """Estimated users of all variants."""
+    crossover_users: float
+    """Estimated users seen in two variants or more."""
+    undefined: frozenset[Undefined | None]
+    """Why comparisons have no result; None for those that have one."""
+    busiest: Sequence[BusyUnit]
+    verdicts_hang_on_them: bool
+    """Whether one of the primary metric or a guardrail is another without them."""
+
+
+def warnings_of(experiment: MergedTallies, checks: Checks) -> Iterator[str]:
+    """Yield the reasons not to trust the numbers, the gravest first."""
+    spec, impressions = experiment.spec, experiment.impressions
+    units = units_of(spec.unit)
+    if not impressions:
+        yield "no impression has settled yet"
+        return
+    if experiment.without_control:
+        yield _without_control(experiment)
+    if checks.srm is not None and mismatched(checks.srm):
+        within = f" within {spec.stratify_by}={checks.srm.segment}" if checks.srm.segment else ""
+        yield (
+            f"{units} are not assigned to the variants as planned{within}"
+            f" (ln e = {checks.srm.log_evalue:.1f}): verdicts are withheld; do not trust any number"
+            f" below until the cause is known; {declare_ramp(spec)}"
+        )
+    yield from _absent(experiment, checks)
+    if checks.crossover_users > CROSSOVER_SHARE * checks.users:
+        yield (
+            f"{checks.crossover_users:,.0f} {units} were seen in two variants or more:"
+            " differences are diluted"
+        )
+    yield from _busy(spec, checks)
+    if "too few buckets" in checks.undefined:
+        yield (
+            f"fewer than {MINIMUM_BUCKETS:.0f} effective buckets of {units} in a variant:"
+            f" too few {units}, or one with much of the traffic"
+        )
+    without_unit = sum(arm.without_unit for arm in experiment.arms.values())
+    if without_unit:
+        share = percent(without_unit, impressions)
+        yield f"{share} of the impressions have no {spec.unit} and are left out"
+    planned = {name for name, _ in spec.weights_since(experiment.shares_since_ms)}
+    unplanned = sorted(experiment.arms.keys() - planned)
+    if planned and unplanned:
+        yield f"variants without a weight: {', '.join(unplanned)}"
+
+
+def _absent(experiment: MergedTallies, checks: Checks) -> Iterator[str]:
+    spec = experiment.spec
+    planned = dict(spec.weights_since(experiment.shares_since_ms))
+    for variant, weight in planned.items():
+        if variant not in experiment.arms:
+            expected = checks.users * weight / sum(planned.values())
+            yield (
+                f"{variant} has no traffic: of {checks.users:,.0f} {units_of(spec.unit)} it was to"
+                f" get {expected:,.0f}"
+            )
+
+
+def _busy(spec: Spec, checks: Checks) -> Iterator[str]:
+    units = [one for one in checks.busiest if checks.verdicts_hang_on_them or one.share > MUCH]
+    for one in units[:MOST_NAMED]:
+        yield (
+            f"unit {one.unit} has {100 * one.share:.1f} % of the impressions of {one.variant}: see"
+            f" the differences without it, or set daily_cap under [{section_of(spec)}]"
+        )
+
+
+def _without_control(experiment: MergedTallies) -> str:
+    spec = experiment.spec
+    others = sorted(set(experiment.arms) - {INTERLEAVED, experiment.control})
+    section = f"[{section_of(spec)}]"
+    if spec.declared:
+        return (
+            f"no traffic in the control ({experiment.control}): nothing to compare with; if one of"
+            f" {', '.join(others)} is the control, name it as `control` under {section}"
+        )
+    return (
+        f"no variant is called {', '.join(CONTROLS[:-1])} or {CONTROLS[-1]}: nothing to compare"
+        f" with; if one of {', '.join(others)} is the control, name it as `control` under {section}"
+    )

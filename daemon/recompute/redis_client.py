@@ -1,0 +1,46 @@
+"""The client of the Redis that a configuration names."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from urllib.parse import unquote
+
+from ..config import Config, split_address
+from ..logins import Credential, NoteToken, Password, ignore_token
+from ..storage import Access, Client, close, connect
+
+
+def client_of(config: Config, note: NoteToken = ignore_token) -> Client:
+    """Return a client, which connects when first used. Raises ValueError."""
+    redis = config.redis
+    given = {
+        "ssl_ca_certs": redis.ssl_cafile,
+        "ssl_certfile": redis.ssl_certfile,
+        "ssl_keyfile": redis.ssl_keyfile,
+        "ssl_check_hostname": redis.ssl_check_hostname,
+    }
+    credential: Credential | None = None
+    if redis.token is not None:
+        user = unquote(split_address(redis.url.reveal())[1].rpartition("@")[0].partition(":")[0])
+        from ..logins.sources import redis_tokens
+
+        credential = redis_tokens(redis, user, note)
+    elif redis.password is not None:
+        credential = Password(redis.password)
+    access = Access(
+        credential,
+        redis.sentinel_username,
+        redis.sentinel_password,
+        {name: value for name, value in given.items() if value is not None},
+        redis.ssl_key_password,
+    )
+    return connect(redis.url.reveal(), access)
+
+
+@asynccontextmanager
+async def connected(config: Config) -> AsyncIterator[Client]:
+    """A client that is closed at the end. Raises ValueError."""
+    client = client_of(config)
+    try:
+        yield client
+    finally:
+        await close(client)
