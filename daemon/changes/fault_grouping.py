@@ -1,5 +1,6 @@
 """Which changes the falls make: of all scores that fell at the same time, which one tells it, which
-segments carry it, what it looks like, and what is low only because it shares traffic. Pure.
+segments carry it, what it looks like, and what is low only because it shares traffic. The name of
+a fault holds still while the fault is open. Pure.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence

@@ -4,6 +4,8 @@ Pure.
 Judged scores wait for no feedback, so the same fault is seen by them first. A judged change and one
 by feedback are of one fault where they began at most an hour apart and name a segment in common, or
 one of them names the whole. Each of them is of one fault only: the nearest.
+
+Sizes and shares are told in bands; the word that was told last stays a little longer.
 """
 
 from bisect import bisect

@@ -1,5 +1,7 @@
-"""`relevanced layout`: shows which layout is in force in a namespace, or puts one in force. And in
-words: what becomes of each column when a namespace goes to another layout.
+"""`relevanced layout`: shows which layout is in force in a namespace, or puts one in force.
+
+And what becomes of each column when a namespace goes to another layout, in words, and whether a
+roll-out in place would end what serves.
 """
 
 import asyncio

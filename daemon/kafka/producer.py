@@ -1,4 +1,4 @@
-"""Sends messages to Kafka: in the order of calls, again until they are acknowledged."""
+"""Sends records to Kafka. What is not acknowledged in time is an error of the next `flush`."""
 
 import asyncio
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Reads a bounded sample of the records of the last minutes, from all partitions."""
+"""Reads the records since a time from all partitions, up to so many bytes: a sample of topics."""
 
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence

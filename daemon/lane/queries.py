@@ -90,7 +90,7 @@ ZERO: Final = "zero"
 MISSING: Final = "missing"
 Tables = dict[str, QueryTable]
 """WHOLE: queries of all traffic; BY: queries in each segment; ZERO: those without results; MISSING:
-items that were shown for judged queries and are not judged (see `query_settling`)."""
+items that were shown for judged queries and are not judged (see `unjudged_items`)."""
 MISSING_ROWS: Final = 5
 """MISSING keeps so many times as many rows as the others: a list has several items."""
 

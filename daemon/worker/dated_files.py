@@ -48,7 +48,7 @@ Show = Callable[[Iterable[tuple[str, str, str]]], None]
 
 
 class Directory(Protocol[T_co]):
-    """The files that this process has read: see `judgements.library`."""
+    """The files that this process has read: see `judgements.Library`."""
 
     index: tuple[IndexEntry, ...]
     index_faults: tuple[Fault, ...]

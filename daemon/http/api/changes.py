@@ -1,4 +1,6 @@
-"""What the API returns of changes: the headline, and each fault as an entry. Pure."""
+"""What the API returns of changes: the headline, and each fault once, as an entry; what was planned
+is told apart. Pure.
+"""
 
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
