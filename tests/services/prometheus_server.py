@@ -20,6 +20,8 @@ PACKAGES: Final = {
     "prometheus-alertmanager": "prometheus-alertmanager",
 }
 PATIENCE_S: Final = 60.0
+TOOL_PATIENCE_S: Final = 600.0
+"""promtool evaluates hours of rules: for a minute on a busy machine."""
 
 
 class Missing(Exception):
@@ -34,11 +36,14 @@ def program(name: str) -> str:
     return found
 
 
-def run(name: str, arguments: Sequence[str | Path], *, patience_s: float = PATIENCE_S) -> str:
+def run(name: str, arguments: Sequence[str | Path]) -> str:
     """What a tool says, both streams. Raises CalledProcessError where it fails."""
-    command = [program(name), *map(str, arguments)]
     done = subprocess.run(
-        command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=patience_s
+        [program(name), *map(str, arguments)],
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=TOOL_PATIENCE_S,
     )
     done.check_returncode()
     return done.stdout
