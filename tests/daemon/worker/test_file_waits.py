@@ -119,7 +119,7 @@ async def test_directory_that_hangs_or_goes_is_waited_for_and_holds_no_other(
 ) -> None:
     other = tmp_path / "other"
     other.mkdir()
-    stage = Stage(directory, other, kinds=(JUDGED, CLASSED), patience_s=0.3)
+    stage = Stage(directory, other, kinds=(JUDGED, CLASSED), patience_s=2.0)
     stage.put(10)
     stage.put(10, CLASSED)
     assert await stage.takes()
