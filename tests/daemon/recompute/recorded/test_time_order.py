@@ -163,14 +163,20 @@ def test_nothing_is_left_after_an_interrupt(tmp_path: Path) -> None:
     folder, pipe = tmp_path / "temporary", tmp_path / "events"
     folder.mkdir()
     subprocess.run(["mkfifo", str(pipe)], check=True)
-    with subprocess.Popen(command(pipe, folder), stderr=subprocess.PIPE) as process:
-        with pipe.open("wb") as events:
+    with (tmp_path / "errors").open("w+") as errors:
+        process = subprocess.Popen(command(pipe, folder), stderr=errors)
+        with process, pipe.open("wb") as events:
             events.write(LINE * 20_000)
             events.flush()
             wait_for_file(process.pid, folder)
             assert not list(folder.iterdir())
             process.send_signal(signal.SIGINT)
-            assert process.wait(PATIENCE_S) == 128 + signal.SIGINT
+            try:
+                ended = process.wait(PATIENCE_S)
+            except subprocess.TimeoutExpired:
+                ended = None
+        errors.seek(0)
+        assert ended == 128 + signal.SIGINT, errors.read()
     assert not list(folder.iterdir())
 
 
