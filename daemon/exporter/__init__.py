@@ -70,6 +70,7 @@ from .open_changes import open_change_samples
 from .publisher import (
     TAKEN_OVER,
     Condition,
+    MetricsText,
     Published,
     Publisher,
     Reading,
@@ -130,6 +131,7 @@ __all__ = (
     "MeasuredNoise",
     "Measuring",
     "metrics_text",
+    "MetricsText",
     "MOST_NEW",
     "of_reading",
     "onsets_of_low",

@@ -298,7 +298,8 @@ async def _errors_as_json(request: web.Request, handler: _Handler) -> web.Stream
 async def _send(
     request: web.Request, parts: Sequence[bytes], headers: Mapping[str, str], status: int = 200
 ) -> web.StreamResponse:
-    """Send the parts in chunks: a response of many megabytes must not stall other requests."""
+    """Send the parts in chunks, and let other tasks run after each: a client that reads fast never
+    makes the transport wait, and a response of many megabytes must not stall other requests."""
     response = web.StreamResponse(status=status, headers=headers)
     response.content_length = sum(map(len, parts))
     await response.prepare(request)
@@ -306,6 +307,7 @@ async def _send(
         for part in parts:
             for start in range(0, len(part), CHUNK_BYTES):
                 await response.write(memoryview(part)[start : start + CHUNK_BYTES])
+                await asyncio.sleep(0)
     await response.write_eof()
     return response
 

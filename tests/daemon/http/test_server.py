@@ -6,7 +6,7 @@ import json
 import random
 import re
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +15,7 @@ import msgspec
 import pytest
 from hypothesis import given, strategies as st
 
-from relevanced.daemon.exporter import Condition, Published, metrics_text
+from relevanced.daemon.exporter import Condition, MetricsText, Published, metrics_text
 from relevanced.daemon.http import (
     ROUTES,
     HttpServer,
@@ -120,6 +120,33 @@ async def test_a_large_response_arrives_whole(client: Client) -> None:
     _, headers, body = await client.get("/metrics")
     assert body.startswith(plain) and body.endswith(b"\n")
     assert int(headers["Content-Length"]) == len(body) > len(plain)
+
+
+async def test_other_tasks_run_between_the_parts_of_a_response(client: Client) -> None:
+    turns, seen = 0, list[int]()
+
+    class Parts(list[bytes]):
+        def __iter__(self) -> Iterator[bytes]:
+            for part in super().__iter__():
+                seen.append(turns)
+                yield part
+
+    class Text(MetricsText):
+        def with_rest(self, rest: bytes) -> Parts:
+            return Parts([b"# small\n"] * 20)
+
+    async def count_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    counting = asyncio.create_task(count_turns())
+    client.server.published = replace(Published(), text=Text())
+    await client.get("/metrics")
+    counting.cancel()
+    sent = seen[-20:]
+    assert len(set(sent)) == 20, "no matter how fast the client reads"
 
 
 async def test_a_worker_serves_its_process_and_no_scores(worker: Client) -> None:
