@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 import numpy as np
 
@@ -119,6 +119,14 @@ MOST_TOUCHED: Final = 100
 """Of one visitor last touch looks at so many impressions, the latest: a kiosk has thousands."""
 
 
+class OptionalPlan(Protocol):
+    """What shapes the rows of a measure that a plan may leave out."""
+
+    @property
+    def column_ids(self) -> tuple[str, ...]:
+        """The ids of its columns: rows with the same ones can be summed."""
+
+
 @dataclass(frozen=True)
 class Plan:
     """Everything that shapes rows."""
@@ -170,6 +178,11 @@ class Plan:
     def searches(self) -> QueryPlan | None:
         """How the queries of open impressions are kept; None: they are not."""
         return KEYS_ALONE if self.queries is None and self.judged is not None else self.queries
+
+    @property
+    def optional(self) -> Mapping[str, OptionalPlan]:
+        """Measure → what shapes its rows; of the measures that a plan may leave out."""
+        return {} if self.judged is None else {BY_JUDGEMENTS: self.judged}
 
     @property
     def missing_depth(self) -> int:

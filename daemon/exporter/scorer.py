@@ -295,13 +295,13 @@ def _of_others(
     if whole.as_of_ms is None:
         return MeasureScores.none(measure, files=files)
     until_ms = measure.final_before_ms(whole.as_of_ms)
-    # A lane with events that has no columns yet: nothing grades all of them.
-    are_all = len(files) == sum(view.has_events for view in views)
+    # A sum without a lane that has events, and no such rows yet, would be too small.
+    are_all = all(measure.name in view.rows for view in views if view.has_events)
     grading = grading_at(files, until_ms - 1) if are_all else None
-    key = (until_ms, gauges.segments, grading, len(views))
+    key = (until_ms, gauges.segments, grading, are_all, len(views))
     if key == before.key:
         return before if files == before.files else replace(before, files=files)
-    if measure.is_graded and grading is None:
+    if not are_all or (measure.is_graded and grading is None):
         return MeasureScores.none(measure, until_ms, files, key)
     since_ms = ALWAYS if grading is None else grading.since_ms
     lanes = measure_views(measure, views, since_ms)

@@ -67,7 +67,6 @@ from .judged import (
     LaneJudged,
     ShownInBatch,
     ShownLists,
-    final_before_ms,
     row_width,
 )
 from .lane import (
@@ -77,12 +76,7 @@ from .lane import (
     FEEDBACK_OUTCOMES,
     IMPRESSION_OUTCOMES,
     TOUCH_OUTCOMES,
-    Columns,
-    Instant,
     Lane,
-    Since,
-    columns_of,
-    kept_columns,
     new_lane,
     skip_label,
     topic_and_reason,
@@ -117,14 +111,25 @@ from .queries import (
     new_tables,
     queries_kept_from,
 )
-from .relayout import next_pane_ms, relaid, since_the_beginning
+from .relayout import (
+    Columns,
+    Instant,
+    Since,
+    columns_of,
+    kept_columns,
+    next_pane_ms,
+    relaid,
+    since_the_beginning,
+)
 from .row_sets import (
     LARGEST_SUM,
     PAGE_ROWS,
+    OptionalRows,
     PagedRows,
     Pages,
     Rows,
     RowSet,
+    final_before_ms,
     kept_from,
     open_hour,
     summed,
@@ -219,6 +224,7 @@ __all__ = (
     "OpenImpressions",
     "OpenSearches",
     "LaterPage",
+    "OptionalRows",
     "PAGE_ROWS",
     "PagedRows",
     "Pages",

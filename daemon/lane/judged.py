@@ -10,7 +10,7 @@ that meets a later watermark counts everywhere else, and not here.
 
 from array import array
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias, cast
 
 import msgspec
@@ -28,11 +28,10 @@ from ..judgements import (
     Timeline,
     score,
 )
-from ..panes import Timing, pane_start
-from ..plan import Plan
+from ..panes import Timing
 from .gain_states import scaled
 from .new_impressions import QueryKeys
-from .row_sets import RowSet
+from .row_sets import OptionalRows
 
 JUDGED_COUNT_COLUMNS: Final = ("impressions", "places", "judged_places")
 """The first columns of a row: judged impressions, the places of their lists within the plan's
@@ -82,12 +81,6 @@ class GradedList:
 def row_width(plan: JudgedPlan) -> int:
     """The columns of a judged row."""
     return len(JUDGED_COUNT_COLUMNS) + 2 * len(JUDGED_METRIC_COLUMNS) * len(plan.metrics)
-
-
-def final_before_ms(watermark_ms: int, timing: Timing) -> int:
-    """The judged rows of base panes that start before this instant do not change any more, by the
-    watermark of the lane."""
-    return pane_start(watermark_ms - timing.lateness_ms, timing.base_ms)
 
 
 class Grader:
@@ -281,28 +274,29 @@ class ShownInBatch:
 
 
 @dataclass
-class LaneJudged(RowSet):
+class LaneJudged(OptionalRows):
     """The judged rows of one lane."""
 
     plan: JudgedPlan
     grader: Grader
     files: DatedFiles[Judgements] = field(default_factory=DatedFiles)
     """Those that grade."""
-    since_ms: int = 0
-    """The first hour that has judged rows; 0: all have."""
-    from_slot: int = 0
-    """Impressions of earlier slots do not count: they were accepted before the rows began."""
-    final_before: int | None = None
-    """Rows of base panes that start before this instant are final, and in their hours; None while
-    there is no watermark."""
     keys: QueryKeys = field(default_factory=QueryKeys)
     """Of open impressions, where no tables of queries are kept."""
     shown: ShownInBatch = field(default_factory=ShownInBatch)
     """Lists that the batch showed and that are not graded yet."""
 
+    def begin(self, from_slot: int, since_ms: int) -> None:
+        """Note nothing of what was shown before."""
+        super().begin(from_slot, since_ms)
+        self.shown = ShownInBatch(from_slot)
 
-def judged_rows_of(plan: Plan) -> LaneJudged | None:
-    """Those of a lane that begins; None where nothing is judged."""
-    if plan.judged is None:
-        return None
-    return LaneJudged(plan.judged, Grader(plan.judged, plan.timing), width=row_width(plan.judged))
+    def go_on_from(self, former: OptionalRows) -> None:
+        """The files that grade go on."""
+        assert isinstance(former, LaneJudged)
+        self.files, self.keys = replace(former.files, past=()), former.keys
+
+
+def judged_rows_of(plan: JudgedPlan, timing: Timing) -> LaneJudged:
+    """Those of a lane that begins."""
+    return LaneJudged(plan, Grader(plan, timing), width=row_width(plan))

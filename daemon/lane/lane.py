@@ -1,18 +1,14 @@
 """Everything that one lane is: the state that a commit makes durable, and what a batch changed of
 it. `attribution` applies events to it, `scoring` turns the changes into rows, `settling` adds
 settled rows to the totals, `storage` writes it down. Pure.
-
-A lane goes from plan to plan, and its rows keep the columns that both have. A column that is new
-begins at an instant, and a sum that reaches further back must not be shown.
 """
 
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, cast
 
-import msgspec
 import numpy as np
 
 from relevanced.metrics import Integers, distinct
@@ -23,9 +19,6 @@ from ..judgements import DatedFiles, QueryClasses
 from ..plan import (
     BY_FEEDBACK,
     BY_JUDGEMENTS,
-    COUNT_COLUMNS,
-    METRIC_COLUMNS,
-    WEIGHT_COLUMNS,
     Plan,
 )
 from .admission import Admission, LaneSegments
@@ -38,7 +31,7 @@ from .log_names import SlotOrigins, topic_of
 from .new_impressions import Assignments, QueryKeys, SearchColumns, SubjectColumns, TouchColumns
 from .open_impressions import OpenImpressions
 from .queries import LaneQueries, queries_of
-from .row_sets import PagedRows, Rows, RowSet
+from .row_sets import OptionalRows, PagedRows, Rows, RowSet
 from .waiting import WaitingFeedback
 from .watermarks import Pending, lane_watermark_ms, moved
 
@@ -53,6 +46,13 @@ def class_files_under(
         for one in plan.derivations
         if one.by_files
     }
+
+
+def optional_rows_of(plan: Plan) -> dict[str, OptionalRows]:
+    """Those of a lane that begins, by measure."""
+    if plan.judged is None:
+        return {}
+    return {BY_JUDGEMENTS: judged_rows_of(plan.judged, plan.timing)}
 
 
 COUNT_FAMILIES: Final = (
@@ -178,8 +178,8 @@ class Lane(RowSet):
     experiments: Experiments = field(default_factory=Experiments)
     queries: LaneQueries | None = None
     """The tables of queries; None where none are kept."""
-    judged: LaneJudged | None = None
-    """The judged rows; None where nothing is judged."""
+    optional_rows: dict[str, OptionalRows] = field(default_factory=dict)
+    """By measure, of those that the plan asks for."""
     class_files: dict[str, DatedFiles[QueryClasses]] = field(default_factory=dict)
     """By attribute that is derived by files."""
     changes: BatchChanges = field(default_factory=BatchChanges)
@@ -253,8 +253,12 @@ class Lane(RowSet):
     @property
     def row_sets(self) -> Mapping[str, RowSet]:
         """The rows of every measure, by its name."""
-        graded = {} if self.judged is None else {BY_JUDGEMENTS: self.judged}
-        return {BY_FEEDBACK: self, **graded}
+        return {BY_FEEDBACK: self, **self.optional_rows}
+
+    @property
+    def judged(self) -> LaneJudged | None:
+        """The judged rows; None where nothing is judged."""
+        return cast("LaneJudged | None", self.optional_rows.get(BY_JUDGEMENTS))
 
     @property
     def has_lost_hours(self) -> bool:
@@ -380,7 +384,7 @@ def new_lane(number: int, plan: Plan, offsets: dict[str, int], topics: Sequence[
         texts=AttributeTexts(plan),
         groupings=list(plan.groupings),
         queries=queries_of(plan),
-        judged=judged_rows_of(plan),
+        optional_rows=optional_rows_of(plan),
         class_files=class_files_under(plan, {}),
     )
     for log in topics:
@@ -390,56 +394,6 @@ def new_lane(number: int, plan: Plan, offsets: dict[str, int], topics: Sequence[
     return lane
 
 
-Instant = int | None
-"""An event time in ms; None: the beginning of the lane."""
-
 BEFORE = "\\before"
 """The segment of a grouping that has what was counted before the lane had the grouping, so that its
 segments sum to the whole. No value is escaped like this, and it is never shown."""
-
-
-class Since(msgspec.Struct, frozen=True):
-    """From which instants on, at borders of base panes, the rows of a lane are exact."""
-
-    columns: Mapping[str, Instant] = {}
-    """By `Plan.column_ids`."""
-    groupings: Mapping[str, Instant] = {}
-    """By `Plan.grouping_ids`, which are names such as `country,device`."""
-    windows: Mapping[int, Instant] = {}
-    """By length in ms."""
-    hours: Instant = None
-
-    def of(self, column: str, grouping: str, window_ms: int) -> Instant:
-        """Since when a column of a grouping holds in the panes of a window. Raises KeyError where
-        one of them is not there at all."""
-        return latest((self.columns[column], self.groupings.get(grouping), self.windows[window_ms]))
-
-
-def latest(instants: Iterable[Instant]) -> Instant:
-    """The latest of some instants."""
-    return max((each for each in instants if each is not None), default=None)
-
-
-Columns: TypeAlias = tuple[tuple[str, ...], str | None]
-"""`Plan.column_ids`, and `Plan.surfaces_id` where rows have columns of weights, else None."""
-
-
-def columns_of(plan: Plan) -> Columns:
-    """The columns of rows under a plan."""
-    return plan.column_ids, None if plan.surfaces is None else plan.surfaces_id
-
-
-def kept_columns(old: Columns, new: Columns) -> tuple[Integers, Integers]:
-    """The columns, in the old rows and in the new ones, that both have."""
-    (old_ids, old_surfaces), (new_ids, new_surfaces) = old, new
-    each, counts = len(METRIC_COLUMNS), len(COUNT_COLUMNS)
-    pairs = [(n, n) for n in range(counts)]
-    at = {id_: index for index, id_ in enumerate(old_ids)}
-    for index, id_ in enumerate(new_ids):
-        if id_ in at:
-            pairs += [(counts + each * at[id_] + n, counts + each * index + n) for n in range(each)]
-    if old_surfaces is not None and old_surfaces == new_surfaces:
-        first, into = counts + each * len(old_ids), counts + each * len(new_ids)
-        pairs += [(first + n, into + n) for n in range(len(WEIGHT_COLUMNS))]
-    from_, to = zip(*pairs, strict=True)
-    return np.array(from_), np.array(to)

@@ -4,33 +4,33 @@ its searches, too. Pure.
 Between two batches. Both plans must be of one join: the base pane, the waiting times, grades and
 depth are the same. The rows of hours that cannot change any more are not here, and stay as they are
 stored.
+
+Rows keep the columns that both plans have. A column that is new begins at an instant, and a sum
+that reaches further back must not be shown.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
+import msgspec
 import numpy as np
 
 from relevanced.metrics import Integers
 
 from ..panes import JUMP_MS, PaneKey, Window, pane_start
-from ..plan import NO_SURFACE, Plan
+from ..plan import COUNT_COLUMNS, METRIC_COLUMNS, NO_SURFACE, WEIGHT_COLUMNS, Plan
 from . import row_sets
 from .admission import Admission, LaneSegments
 from .attribute_texts import AttributeTexts
 from .columns.arrays import new_column
 from .gain_states import NO_STATE, GainStates
-from .judged import ShownInBatch, judged_rows_of
 from .lane import (
     BEFORE,
     BatchChanges,
-    Instant,
     Lane,
-    Since,
     class_files_under,
-    columns_of,
-    kept_columns,
-    latest,
+    optional_rows_of,
 )
 from .new_impressions import SearchColumns
 from .queries import has_same_queries
@@ -39,17 +39,55 @@ from .row_sets import PAGE_ROWS, PagedRows
 from .scoring import apply_changes
 from .unjudged_items import begin_missing, has_same_missing
 
+Instant = int | None
+"""An event time in ms; None: the beginning of the lane."""
 
-def has_same_judged(one: Plan, other: Plan) -> bool:
-    """Whether judged rows go on from one plan to the other: they have the same columns, panes and
-    segments, and open impressions keep their queries."""
-    return (
-        one.judged == other.judged
-        and one.timing == other.timing
-        and one.grouping_ids == other.grouping_ids
-        and bool(one.history_hours) == bool(other.history_hours)
-        and has_same_queries(one, other)
-    )
+
+class Since(msgspec.Struct, frozen=True):
+    """From which instants on, at borders of base panes, the rows of a lane are exact."""
+
+    columns: Mapping[str, Instant] = {}
+    """By `Plan.column_ids`."""
+    groupings: Mapping[str, Instant] = {}
+    """By `Plan.grouping_ids`, which are names such as `country,device`."""
+    windows: Mapping[int, Instant] = {}
+    """By length in ms."""
+    hours: Instant = None
+
+    def of(self, column: str, grouping: str, window_ms: int) -> Instant:
+        """Since when a column of a grouping holds in the panes of a window. Raises KeyError where
+        one of them is not there at all."""
+        return latest((self.columns[column], self.groupings.get(grouping), self.windows[window_ms]))
+
+
+def latest(instants: Iterable[Instant]) -> Instant:
+    """The latest of some instants."""
+    return max((each for each in instants if each is not None), default=None)
+
+
+Columns: TypeAlias = tuple[tuple[str, ...], str | None]
+"""`Plan.column_ids`, and `Plan.surfaces_id` where rows have columns of weights, else None."""
+
+
+def columns_of(plan: Plan) -> Columns:
+    """The columns of rows under a plan."""
+    return plan.column_ids, None if plan.surfaces is None else plan.surfaces_id
+
+
+def kept_columns(old: Columns, new: Columns) -> tuple[Integers, Integers]:
+    """The columns, in the old rows and in the new ones, that both have."""
+    (old_ids, old_surfaces), (new_ids, new_surfaces) = old, new
+    each, counts = len(METRIC_COLUMNS), len(COUNT_COLUMNS)
+    pairs = [(n, n) for n in range(counts)]
+    at = {id_: index for index, id_ in enumerate(old_ids)}
+    for index, id_ in enumerate(new_ids):
+        if id_ in at:
+            pairs += [(counts + each * at[id_] + n, counts + each * index + n) for n in range(each)]
+    if old_surfaces is not None and old_surfaces == new_surfaces:
+        first, into = counts + each * len(old_ids), counts + each * len(new_ids)
+        pairs += [(first + n, into + n) for n in range(len(WEIGHT_COLUMNS))]
+    from_, to = zip(*pairs, strict=True)
+    return np.array(from_), np.array(to)
 
 
 def begin_searches(lane: Lane, before: Plan, next_pane_ms: int | None) -> None:
@@ -57,32 +95,39 @@ def begin_searches(lane: Lane, before: Plan, next_pane_ms: int | None) -> None:
     first hour whose impressions all come from now on: in panes from `next_pane_ms` on."""
     if not has_same_queries(before, lane.plan):
         begin_queries(lane, next_pane_ms)
-    if not has_same_judged(before, lane.plan):
-        begin_judged(lane, next_pane_ms)
+    _begin_optional_rows(lane, before, next_pane_ms)
     if not has_same_missing(before, lane.plan):
         begin_missing(lane, next_pane_ms)
 
 
-def begin_judged(lane: Lane, next_pane_ms: int | None) -> None:
-    """Begin the judged rows that the plan of the lane asks for, with the first hour whose
-    impressions all come from now on: in panes from `next_pane_ms` on. The files that grade go on
-    where lists were judged before."""
-    before, lane.judged = lane.judged, judged_rows_of(lane.plan)
-    if lane.plan.searches is None:
+def _begin_optional_rows(lane: Lane, before: Plan, next_pane_ms: int | None) -> None:
+    plan, former = lane.plan, lane.optional_rows
+    if plan.searches is None:
         lane.open.searches = None
     elif lane.open.searches is None:
         lane.open.searches = SearchColumns()
         lane.open.searches.extend(None, len(lane.open.times_ms))
-    judged = lane.judged
-    if judged is None:
-        return
-    if before is not None:
-        judged.files = replace(before.files, past=())
-        judged.keys = before.keys
-    if next_pane_ms is not None:
-        judged.since_ms = -(-next_pane_ms // lane.plan.hour_ms) * lane.plan.hour_ms
-    judged.from_slot = lane.open.next_slot
-    judged.shown = ShownInBatch(judged.from_slot)
+    since_ms = -(-(next_pane_ms or 0) // plan.hour_ms) * plan.hour_ms
+    lane.optional_rows = optional_rows_of(plan)
+    for measure, rows in lane.optional_rows.items():
+        if measure in former and _goes_on(measure, before, plan):
+            lane.optional_rows[measure] = former[measure]
+            continue
+        if measure in former:
+            rows.go_on_from(former[measure])
+        rows.begin(lane.open.next_slot, since_ms)
+
+
+def _goes_on(measure: str, one: Plan, other: Plan) -> bool:
+    """Whether the rows of a measure go on from one plan to the other: they have the same columns,
+    panes and segments, and open impressions keep their queries."""
+    return (
+        one.optional[measure] == other.optional[measure]
+        and one.timing == other.timing
+        and one.grouping_ids == other.grouping_ids
+        and bool(one.history_hours) == bool(other.history_hours)
+        and has_same_queries(one, other)
+    )
 
 
 def since_the_beginning(plan: Plan) -> Since:

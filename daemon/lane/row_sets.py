@@ -5,11 +5,12 @@ Segment ids only grow while values come and go, so at any one time a few of all 
 touched. A pane as long as the largest id would cost 40 kB for each new name, in the writer and in
 readers, for ever.
 
-Clicks and judgements are two measures. They differ in their columns, in when a pane is final, and
-in the keys under which `storage` writes them; what happens to their rows is the same, and stands
-here. Pure, and like totals a function of the log alone: a base pane's rows are added to those of
-the hour that contains its start, once, when it is final. So an hour changes only while its own
-panes become final, and a writer needs only the one hour that may still change.
+Clicks and judgements are two measures. They differ in their columns, in when a pane is final, in
+the keys under which `storage` writes them, and in that a lane has those of judgements only where
+its plan asks for them; what happens to their rows is the same, and stands here. Pure, and like
+totals a function of the log alone: a base pane's rows are added to those of the hour that contains
+its start, once, when it is final. So an hour changes only while its own panes become final, and a
+writer needs only the one hour that may still change.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -159,6 +160,12 @@ def kept_from(settled_before: int, plan: Plan) -> int:
     return open_hour(settled_before, plan) - plan.history_hours * plan.hour_ms
 
 
+def final_before_ms(watermark_ms: int, timing: Timing) -> int:
+    """Rows that wait for no feedback, of base panes that start before this instant, do not change
+    any more, by the watermark of the lane."""
+    return pane_start(watermark_ms - timing.lateness_ms, timing.base_ms)
+
+
 def rows_kept_from(watermark_ms: int, settled_before: int, plan: Plan) -> int:
     """The first instant of which rows of a pane or an hour are kept."""
     spans = plan.timing.windows
@@ -259,3 +266,37 @@ class RowSet:
         """Let the next commit write all rows that are in memory."""
         self.pages |= {(key, page) for key, of in self.panes.items() for page in of.page_numbers}
         self.hour_pages |= {(at, page) for at, of in self.hours.items() for page in of.page_numbers}
+
+
+@dataclass(kw_only=True)
+class OptionalRows(RowSet):
+    """Rows that a lane has where its plan asks for them, and that wait for no feedback. What came
+    before a plan first asked is not in them."""
+
+    since_ms: int = 0
+    """The first hour that has such rows; 0: all have."""
+    from_slot: int = 0
+    """Impressions of earlier slots do not count: they were accepted before the rows began."""
+    final_before: int | None = None
+    """Rows of base panes that start before this instant are final, and in their hours; None while
+    there is no watermark."""
+
+    def begin(self, from_slot: int, since_ms: int) -> None:
+        """Let the rows begin with the impression of this slot; the first whole hour starts at
+        `since_ms`."""
+        self.from_slot, self.since_ms = from_slot, since_ms
+
+    def go_on_from(self, former: "OptionalRows") -> None:
+        """Take over what does not depend on the plan from the rows under another one."""
+
+    def settle(self, watermark_ms: int, settled_before: int, plan: Plan) -> None:
+        """Add the panes that became final to their hours, once, and drop what is kept no longer.
+        After the lane has settled, before `settled_before`."""
+        before = final_before_ms(watermark_ms, plan.timing)
+        if self.final_before is None or before > self.final_before:
+            since, self.final_before = self.final_before, before
+            for pane, pages in self.newly_final(since, before) if plan.history_hours else ():
+                self.add_to_hour(pane, pages, settled_before, plan)
+        if plan.history_hours:
+            self.drop_hours(kept_from(settled_before, plan))
+        self.drop_panes(plan.timing, watermark_ms)

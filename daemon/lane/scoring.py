@@ -30,7 +30,7 @@ from . import row_sets
 from .columns.arrays import grouped, new_column
 from .columns.texts import Texts
 from .gain_states import score_delays
-from .judged import ShownInBatch, ShownLists, final_before_ms
+from .judged import ShownInBatch, ShownLists
 from .lane import Lane
 from .row_sets import LARGEST_SUM, Rows, RowSet
 
@@ -276,21 +276,15 @@ def grade_shown(lane: Lane) -> None:
     _add_to(judged, lane, starts, combinations, rows)
 
 
-def settle_judged(lane: Lane) -> None:
-    """Add the panes that became final to their hours, once, drop what is kept no longer, and let
-    files go that nothing needs any more. After the lane has settled."""
-    judged, watermark = lane.judged, lane.watermark_ms
-    if judged is None or watermark is None:
+def settle_optional_rows(lane: Lane) -> None:
+    """Settle the rows that wait for no feedback, and let files of judgements go that nothing needs
+    any more. After the lane has settled."""
+    watermark = lane.watermark_ms
+    if watermark is None:
         return
-    timing = lane.plan.timing
-    before = final_before_ms(watermark, timing)
-    if judged.final_before is None or before > judged.final_before:
-        since, judged.final_before = judged.final_before, before
-        for pane, pages in judged.newly_final(since, before) if lane.plan.history_hours else ():
-            judged.add_to_hour(pane, pages, lane.settled_before or 0, lane.plan)
     assert lane.settled_before is not None
-    if lane.plan.history_hours:
-        judged.drop_hours(row_sets.kept_from(lane.settled_before, lane.plan))
-    judged.drop_panes(timing, watermark)
-    kept_from = row_sets.rows_kept_from(watermark, lane.settled_before, lane.plan)
-    judged.files.let_go(watermark, timing, kept_from)
+    for rows in lane.optional_rows.values():
+        rows.settle(watermark, lane.settled_before, lane.plan)
+    if lane.judged is not None:
+        kept_from = row_sets.rows_kept_from(watermark, lane.settled_before, lane.plan)
+        lane.judged.files.let_go(watermark, lane.plan.timing, kept_from)

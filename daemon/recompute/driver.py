@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
-from ..attribution import Part, rules, last_touch
+from ..attribution import Part, last_touch, rules
 from ..events import Decoder, Event, LogRecord
 from ..lane import Lane, LaneJudged, PagedRows, RowSet, row_sets, scoring, settling
 from ..worker import MAX_CHUNK_RECORDS, DeadLetter, batch
@@ -182,7 +182,7 @@ class LaneDriver:
             last_touch.decide(self.lane)
             scoring.apply_changes(self.lane)
         settling.settle(self.lane)
-        scoring.settle_judged(self.lane)
+        scoring.settle_optional_rows(self.lane)
 
     def _finish(self, settled: Settled) -> None:
         for sink in self._sinks:

@@ -14,8 +14,8 @@ from ..exporter import rows_plan
 from ..judgements import Timeline
 from ..lane import PAGE_ROWS, Pages, RowSet, final_before_ms
 from ..panes import HOUR_MS
-from ..plan import ALL, Plan
-from ..storage import JUDGED, unpack_page, whole_or_damaged
+from ..plan import ALL, BY_JUDGEMENTS, Plan
+from ..storage import unpack_page, whole_or_damaged
 from ..views import LaneFiles, grading_at
 from .buckets import NO_END
 from .driver import LATEST_MS, Settled, judged_rows
@@ -170,9 +170,8 @@ def add_stored(into: JudgedHourRows, stored: StoredLane) -> None:
     final_ms = 0 if watermark is None else final_before_ms(watermark, plan.timing)
     into.rows.settled_ms = min(into.rows.settled_ms, final_ms)
     with whole_or_damaged(f"lane {stored.lane}, judged hours"):
-        for key, data in stored.judged.items():
-            if (of_hour := JUDGED.of_hour(key)) is not None:
-                start, page = of_hour
+        for start, pages in stored.optional_rows[BY_JUDGEMENTS][1].items():
+            for page, data in pages.items():
                 rows = unpack_page(data).copy()
                 rows[_left_out(stored.names, page)] = 0
                 into.rows.add(start, stored.names, {page: rows})

@@ -15,8 +15,8 @@ from ..lane import Lane, new_column, row_sets
 from . import (
     experiments as stored_experiments,
     head,
-    judged as stored_judged,
     layouts as stored_layouts,
+    optional_rows as stored_optional,
     queries as stored_queries,
     row_pages as stored_rows,
 )
@@ -102,8 +102,8 @@ class ClaimedLane:
     """Whether the store contains `layouts` as they are."""
     stored_queries: bytes | None = None
     """What the head in the store says of tables of queries; None where it has no such field."""
-    judged_fields: Mapping[str, bytes] = field(default_factory=dict)
-    """What the head in the store says of judged rows and of the files that grade."""
+    optional_fields: Mapping[str, bytes] = field(default_factory=dict)
+    """What the head in the store says of optional rows and of the files that grade."""
     class_files: bytes = NOTHING
     """What the head in the store says of files of classes."""
     outdated: frozenset[str] = frozenset()
@@ -139,7 +139,7 @@ def plan_commit(claimed: ClaimedLane, idle_ms: int | None = None) -> Commit:
         | ({STALL_FIELD: NO_STALL} if claimed.drop_stall else {})
         | _start_fields(claimed)
         | _query_fields(claimed, queries)
-        | stored_judged.changed_fields(lane, claimed.judged_fields)
+        | stored_optional.changed_fields(lane, claimed.optional_fields)
         | _class_fields(claimed),
         names={str(id_): msgspec.json.encode(name) for id_, name in new_names},
         unlinked=unlinked + _dropped(lane),
@@ -284,7 +284,7 @@ def confirm(claimed: ClaimedLane, commit: Commit) -> None:
     claimed.layouts_stored = claimed.layouts_stored or LAYOUTS_KEY in commit.blobs
     claimed.outdated = frozenset()
     claimed.stored_queries = commit.fields.get(QUERIES_FIELD, claimed.stored_queries)
-    claimed.judged_fields = stored_judged.confirmed_judged(claimed.judged_fields, commit.fields)
+    claimed.optional_fields = stored_optional.confirmed(claimed.optional_fields, commit.fields)
     claimed.class_files = commit.fields.get(CLASSES_FIELD, claimed.class_files)
     if commit.queries is not None:
         stored_queries.confirmed(lane, commit.queries)

@@ -22,15 +22,23 @@ from msgspec.structs import astuple
 from ..errors import Damaged
 from ..events import LogRecord
 from ..lane import Pending, Taken, lane_watermark_ms
+from ..plan import BY_JUDGEMENTS
 from . import row_pages
 from .experiments import Tracked
-from .keys import ADMITTED_KEY, ROW_KEYS, PackingError, block_key, pack, unpack
+from .keys import (
+    ADMITTED_KEY,
+    OPTIONAL_KEYS,
+    ROW_KEYS,
+    PackingError,
+    block_key,
+    pack,
+    unpack,
+)
 from .row_pages import (
     CLASSES_FIELD,
-    JUDGED_FIELD,
     JUDGEMENTS_FIELD,
     ClassesHead,
-    JudgedHead,
+    RowsHead,
     TimelineHead,
     hour_of as example_hour_of,
 )
@@ -301,8 +309,8 @@ class Head:
     stall: StallMark | None = None
     queries: QueryHead | None = None
     """None where the lane keeps no queries."""
-    judged: JudgedHead | None = None
-    """None where nothing is judged."""
+    optional_rows: Mapping[str, RowsHead] = field(default_factory=dict)
+    """By measure, as `Lane.optional_rows`."""
     judgements: TimelineHead | None = None
     """The files that graded; None where nothing is judged."""
     classes: ClassesHead | None = None
@@ -311,6 +319,11 @@ class Head:
     """Log → the watermark that its records meet at least."""
     taken: Taken = field(default_factory=Taken)
     """Of what a stage sends."""
+
+    @property
+    def judged(self) -> RowsHead | None:
+        """What it says of judged rows; None where nothing is judged."""
+        return self.optional_rows.get(BY_JUDGEMENTS)
 
     @property
     def watermark_ms(self) -> int | None:
@@ -375,7 +388,11 @@ def _head_of(fields: Mapping[str, bytes]) -> Head:
         logs=decoded(fields.get(LOGS_FIELD, b"{}")),
         stall=unpack_mark(fields.get(STALL_FIELD, NO_STALL)),
         queries=unpack(queries, QueryHead) if (queries := fields.get(QUERIES_FIELD)) else None,
-        judged=unpack(judged, JudgedHead) if (judged := fields.get(JUDGED_FIELD)) else None,
+        optional_rows={
+            measure: unpack(data, RowsHead)
+            for measure, keys in OPTIONAL_KEYS.items()
+            if (data := fields.get(keys.field))
+        },
         judgements=unpack(files, TimelineHead) if (files := fields.get(JUDGEMENTS_FIELD)) else None,
         classes=unpack(classes, ClassesHead) if (classes := fields.get(CLASSES_FIELD)) else None,
         lifts=_offsets(fields.get(LIFTS_FIELD, b"{}")),

@@ -62,6 +62,9 @@ class RowKeys:
     """Prefix of those of panes; it may be one of `hours`, too."""
     hours: str
     """Prefix of those of hours."""
+    field: str = ""
+    """Field of the head of a lane with what it says of these rows, where its plan may leave them
+    out."""
 
     def pane(self, timing: Timing, key: PaneKey, page: int) -> str:
         """Return the key of a page of the rows of a pane."""
@@ -93,9 +96,11 @@ class RowKeys:
 
 
 CLICKS: Final = RowKeys("rows:", "hours:")
-JUDGED: Final = RowKeys("judged:", "judged:hours:")
+JUDGED: Final = RowKeys("judged:", "judged:hours:", "judged")
 ROW_KEYS: Final[Mapping[str, RowKeys]] = {BY_FEEDBACK: CLICKS, BY_JUDGEMENTS: JUDGED}
 """Of every row set, by the name of its measure, as `Lane.row_sets`."""
+OPTIONAL_KEYS: Final = {measure: keys for measure, keys in ROW_KEYS.items() if keys.field}
+"""Of those that a plan may leave out, as `Lane.optional_rows`."""
 
 
 def totals_key(page: int) -> str:

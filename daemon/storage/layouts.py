@@ -163,7 +163,7 @@ def has_same_rows(one: Plan, other: Plan) -> bool:
         and one.grouping_ids == other.grouping_ids
         and bool(one.history_hours) == bool(other.history_hours)
         and has_same_queries(one, other)
-        and one.judged == other.judged
+        and one.optional == other.optional
         and one.missing == other.missing
     )
 

@@ -27,11 +27,11 @@ from ..lane import (
     relaid,
     row_sets,
 )
-from ..plan import ALL, Plan
+from ..plan import ALL, BY_FEEDBACK, Plan
 from ..queries import HASHED, secret_fingerprint
 from . import (
     experiments as stored_experiments,
-    judged as stored_judged,
+    optional_rows as stored_optional,
     queries as stored_queries,
     row_pages,
 )
@@ -49,8 +49,6 @@ from .head import (
 )
 from .keys import (
     ADMITTED_KEY,
-    CLICKS,
-    JUDGED,
     ROW_KEYS,
     block_key,
     pack,
@@ -113,7 +111,7 @@ def rebuild(
         idle_ms=head.idle_ms,
         layouts_stored=LAYOUTS_KEY in blobs,
         stored_queries=None if head.queries is None else packed_head(head.queries),
-        judged_fields=stored_judged.fields_of(head),
+        optional_fields=stored_optional.fields_of(head),
         class_files=NOTHING if head.classes is None else pack(head.classes),
     )
     if not is_same:
@@ -121,8 +119,9 @@ def rebuild(
         claimed.outdated = frozenset(k for k in blobs if not is_past(head, k))
         if lane.queries is not None and claimed.lane.queries is None and head.queries is not None:
             claimed.outdated |= {*head.queries.hour_keys, *head.queries.example_keys}
-        if lane.judged is not None and lane.judged is not claimed.lane.judged:
-            claimed.outdated |= frozenset(filter(JUDGED.own, blobs))
+        for measure, rows in lane.optional_rows.items():
+            if rows is not claimed.lane.optional_rows.get(measure):
+                claimed.outdated |= frozenset(filter(ROW_KEYS[measure].own, blobs))
     elif stored.last.generation != in_force.generation:
         claimed.layouts = renewed(stored, in_force)
         claimed.layouts_stored = False
@@ -257,10 +256,12 @@ def _rebuild_rows(
     def of_hour(start: int, rows: Rows) -> Rows:
         return translated(rows, stored.of_hour(start), lane.plan)
 
-    restore(lane, CLICKS, lane.plan.timing, blobs, partial(is_past, head), of_hour)
-    if lane.judged is not None and head.sequence:
-        stored_judged.restore_head(lane, head)
-        restore(lane.judged, JUDGED, lane.plan.timing, blobs, partial(is_past, head))
+    plan, past = lane.plan, partial(is_past, head)
+    restore(lane, ROW_KEYS[BY_FEEDBACK], plan.timing, blobs, past, of_hour)
+    if head.sequence:
+        stored_optional.restore_heads(lane, head)
+        for measure, rows in lane.optional_rows.items():
+            restore(rows, ROW_KEYS[measure], plan.timing, blobs, past)
 
 
 def _rebuild_queries(lane: Lane, head: Head, blobs: Mapping[str, bytes | None]) -> None:

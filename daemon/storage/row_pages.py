@@ -1,5 +1,5 @@
 """Row sets of a lane as it stores them: pages of 64 segments, under keys of their own; what its
-head says of judged rows and of dated files; and the examples of queries. Pure.
+head says of optional rows and of dated files; and the examples of queries. Pure.
 
     examples:START   those of the hour that begins at START (ms) and is over: written once, read on
                      demand, and unlinked after 24 hours
@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import msgspec
+
 from ..judgements import NOTHING_READ, DatedFiles, IndexEntry, Timeline
 from ..lane import ExamplesByKey, Lane, PagedRows, Rows, RowSet, latest_ms
 from ..panes import PaneKey, Timing
@@ -94,20 +95,19 @@ def by_start(
     return panes, hours
 
 
-JUDGED_FIELD: Final = "judged"
 JUDGEMENTS_FIELD: Final = "judgements"
 
 
-class JudgedHead(msgspec.Struct, array_like=True, frozen=True):
-    """What the head of a lane says of its judged rows."""
+class RowsHead(msgspec.Struct, array_like=True, frozen=True):
+    """What the head of a lane says of rows that its plan asks for."""
 
     latest_ms: int = NOTHING_READ
     """The greatest of the watermarks of its topic-partitions and of the times of its accepted
     impressions: a file that starts later can be adopted."""
     since_ms: int = 0
-    """The first hour that has judged rows; 0: all have."""
+    """The first hour that has such rows; 0: all have."""
     columns: tuple[str, ...] = ()
-    """`JudgedPlan.column_ids`."""
+    """As in `Plan.optional`."""
     from_slot: int = 0
     """Impressions of earlier slots were accepted before the rows began: none of them counts."""
     lost_hours: tuple[int, ...] = ()

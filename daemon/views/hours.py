@@ -246,7 +246,8 @@ ENOUGH: Final = 0.5
 TRAFFIC_COLUMNS: tuple[int, ...] = tuple(
     COUNT_COLUMNS.index(name) for name in ("impressions", "impressions_with_feedback")
 )
-"""Columns of the whole that show whether an hour was an outage."""
+"""Columns of the whole that show whether an hour was an outage: of judged rows those of impressions
+and of places."""
 
 
 @dataclass

@@ -22,13 +22,16 @@ from ..plan import BY_FEEDBACK, BY_JUDGEMENTS, Plan
 from ..storage import (
     EXPERIMENTS_PREFIX,
     LAYOUTS_KEY,
+    OPTIONAL_KEYS,
     ROW_KEYS,
     ClassesHead,
     DamagedLane,
     Head,
     LaneDelta,
     LaneLayouts,
+    RowsHead,
     Store,
+    TimelineHead,
     by_start,
     experiments as stored_experiments,
     ids_of,
@@ -80,17 +83,18 @@ class RowsMirror:
             self.hours = {start: pages for start, pages in self.hours.items() if start >= first}
 
 
-class JudgedMirror(RowsMirror):
-    """The judged rows as of the last read."""
+class OptionalMirror(RowsMirror):
+    """The rows of a measure that a plan may leave out, as of the last read."""
 
-    def __init__(self, lane: int, plan: Plan) -> None:
-        super().__init__(lane, plan, BY_JUDGEMENTS)
+    def __init__(self, lane: int, plan: Plan, measure: str) -> None:
+        super().__init__(lane, plan, measure)
+        self._measure = measure
         self._columns: tuple[str, ...] = ()
         self._since_ms = 0
 
     def apply_delta(self, delta: LaneDelta) -> None:
-        """Apply what changed of the pages of judged rows. Raises Damaged."""
-        head = delta.head.judged
+        """Apply what changed of the pages of these rows. Raises Damaged."""
+        head = delta.head.optional_rows.get(self._measure)
         columns, since_ms = ((), 0) if head is None else (head.columns, head.since_ms)
         # A lane whose columns begin anew has unlinked all its pages.
         if delta.whole or (columns, since_ms) != (self._columns, self._since_ms):
@@ -102,24 +106,33 @@ class JudgedMirror(RowsMirror):
     @property
     def _is_expected(self) -> bool:
         """Whether the columns of the lane are those of the plan."""
-        judged = self._plan.judged
-        return judged is not None and self._columns == judged.column_ids
+        plan = self._plan.optional.get(self._measure)
+        return plan is not None and self._columns == plan.column_ids
 
     def view(self, head: Head) -> LaneRows | None:
-        """The judged rows as a value; None where the lane has none, or other columns."""
-        if head.judged is None or head.judgements is None or not self._is_expected:
+        """The rows as a value; None where the lane has none, or other columns, or no files yet
+        that grade them."""
+        of, files = head.optional_rows.get(self._measure), None
+        if of is None or not self._is_expected:
             return None
-        graded, entries = head.judgements.history, head.judgements.timeline.entries
-        files = LaneFiles(
-            head.judged.since_ms,
-            graded.entries,
-            graded.refused,
-            self._lane,
-            latest_ms=head.judged.latest_ms,
-            first_ms=entries[0].start_ms if entries else 0,
-        )
-        lost_hours = frozenset(head.judged.lost_hours)
+        if self._measure == BY_JUDGEMENTS:
+            if head.judgements is None:
+                return None
+            files = _grading_files(self._lane, of, head.judgements)
+        lost_hours = frozenset(of.lost_hours)
         return LaneRows(dict(self.panes), dict(self.hours), lost_hours, files)
+
+
+def _grading_files(lane: int, of: RowsHead, files: TimelineHead) -> LaneFiles:
+    graded, entries = files.history, files.timeline.entries
+    return LaneFiles(
+        of.since_ms,
+        graded.entries,
+        graded.refused,
+        lane,
+        latest_ms=of.latest_ms,
+        first_ms=entries[0].start_ms if entries else 0,
+    )
 
 
 @dataclass
@@ -141,7 +154,9 @@ class Mirror:
 
     def __post_init__(self) -> None:
         self.rows = RowsMirror(self.lane, self.plan, BY_FEEDBACK)
-        self.judged = JudgedMirror(self.lane, self.plan)
+        self.optional = {
+            measure: OptionalMirror(self.lane, self.plan, measure) for measure in OPTIONAL_KEYS
+        }
 
     @property
     def token(self) -> str:
@@ -171,7 +186,8 @@ class Mirror:
                 if (page := totals_page_of(key)) is not None:
                     self.totals = {**self.totals, page: self._rows(data)}
         self.rows.apply(delta.pages, self._rows)
-        self.judged.apply_delta(delta)
+        for rows in self.optional.values():
+            rows.apply_delta(delta)
         self._drop_old()
 
     def _name(self, names: Sequence[tuple[int, str]]) -> None:
@@ -205,7 +221,8 @@ class Mirror:
         if watermark is None:
             return
         self.rows.drop_old(watermark, self.settled_before)
-        self.judged.drop_old(watermark, final_before_ms(watermark, self.plan.timing))
+        for rows in self.optional.values():
+            rows.drop_old(watermark, final_before_ms(watermark, self.plan.timing))
 
     @property
     def settled_before(self) -> int | None:
@@ -220,7 +237,7 @@ class Mirror:
     def view(self) -> LaneView:
         """The lane as a value for the snapshot. It must have been read before."""
         assert self.head is not None
-        judged = self.judged.view(self.head)
+        optional = {measure: of.view(self.head) for measure, of in self.optional.items()}
         return LaneView(
             lane=self.lane,
             token=self.head.token,
@@ -239,7 +256,7 @@ class Mirror:
             lost_hours=frozenset(self.head.state.lost_hours),
             queries=self.head.queries,
             layouts=self.layouts,
-            rows={} if judged is None else {BY_JUDGEMENTS: judged},
+            rows={measure: rows for measure, rows in optional.items() if rows is not None},
             classes=_classes(self.lane, self.head.classes),
         )
 

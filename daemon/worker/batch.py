@@ -18,9 +18,9 @@ from ..attribution import (
     LoggedRecords,
     Messages,
     Part,
-    rules,
     last_touch,
     queries_of,
+    rules,
     runs,
     vectorized,
 )
@@ -195,7 +195,7 @@ def advance(lane: Lane) -> None:
     scoring.grade_shown(lane)
     settling.settle(lane)
     settling.drop_old_panes(lane)
-    scoring.settle_judged(lane)
+    scoring.settle_optional_rows(lane)
     settling.let_class_files_go(lane)
 
 

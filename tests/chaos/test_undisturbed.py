@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from relevanced.daemon.lane import QUERY_METRIC_COLUMNS, WHOLE
-from relevanced.daemon.plan import Plan
+from relevanced.daemon.plan import BY_JUDGEMENTS, Plan
 from relevanced.daemon.queries import QueryPlan
 from relevanced.daemon.storage import (
     head_of,
@@ -171,7 +171,7 @@ def test_judged_rows_begin_with_an_impression_whatever_the_batches(
     for size in (1, BATCH_RECORDS):
         monkeypatch.setattr("tests.chaos.undisturbed.BATCH_RECORDS", size)
         judged = msgspec.structs.replace(whole.head.judged, from_slot=150)
-        begun = replace(whole, head=replace(whole.head, judged=judged))
+        begun = replace(whole, head=replace(whole.head, optional_rows={BY_JUDGEMENTS: judged}))
         found.append(
             undisturbed(begun, records, {"t": 0}, machine.plan, machine.decode, Files(files))
         )

@@ -22,9 +22,9 @@ from relevanced.daemon.storage import (
     JUDGED,
     Head,
     InForce,
-    JudgedHead,
     Layouts,
     QueryHead,
+    RowsHead,
     confirm,
     head_of,
     plan_commit,
@@ -149,7 +149,7 @@ class Scope:
 
     @classmethod
     def of(cls, head: Head) -> "Scope":
-        queries, judged = head.queries or QueryHead(), head.judged or JudgedHead()
+        queries, judged = head.queries or QueryHead(), head.judged or RowsHead()
         # Which impressions came first is a matter of reading where several logs have some.
         is_unknown = judged.from_slot and any(topic_of(log) != log for log in head.watermarks)
         return cls(

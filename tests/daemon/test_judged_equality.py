@@ -23,7 +23,7 @@ from relevanced.daemon.panes import HOUR_MS
 from relevanced.daemon.plan import Plan
 from relevanced.daemon.queries import QueryPlan
 from relevanced.daemon.storage import (
-    JUDGED_FIELD,
+    JUDGED,
     JUDGEMENTS_FIELD,
     ClaimedLane,
     Head,
@@ -314,7 +314,7 @@ def test_judgements_change_nothing_else_that_is_stored() -> None:
         with_them, without = (dict(getattr(machine.store, kind)) for machine in (on, off))
         kept = {k: v for k, v in with_them.items() if not k.startswith(apart)}
         assert kept == {k: v for k, v in without.items() if not k.startswith(apart)}, kind
-    assert {JUDGED_FIELD, JUDGEMENTS_FIELD}.isdisjoint(off.store.fields)
+    assert {JUDGED.field, JUDGEMENTS_FIELD}.isdisjoint(off.store.fields)
     assert "judged_late" not in off.store.fields["counts"].decode()
 
 
@@ -364,7 +364,7 @@ def test_rows_that_begin_in_mid_life_begin_with_a_whole_hour(seed: int) -> None:
         machine.relay()
         while machine.claimed.lane.offsets[topic] < share * len(logs[topic]):
             machine.step(crashes=False)
-        assert (JUDGED_FIELD in machine.store.fields) <= (share >= 0.4)
+        assert (JUDGED.field in machine.store.fields) <= (share >= 0.4)
         has_rows = any(key.startswith("judged:") for key in machine.store.blobs)
         assert has_rows <= (plan.judged is not None)
     whole = machine.claim(every_key).lane

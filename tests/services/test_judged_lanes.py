@@ -14,10 +14,9 @@ from relevanced.daemon.judgements import DatedFiles, Timeline
 from relevanced.daemon.panes import HOUR_MS
 from relevanced.daemon.storage import (
     JUDGED,
-    JUDGED_FIELD,
     JUDGEMENTS_FIELD,
-    JudgedHead,
     LaneStore,
+    RowsHead,
     pack,
     pack_page,
     timeline_head,
@@ -52,7 +51,7 @@ def head_fields(columns: tuple[str, ...], since_ms: int = 0) -> dict[str, bytes]
     )
     return {
         "watermarks": msgspec.json.encode(dict.fromkeys(START, WATERMARK_MS)),
-        JUDGED_FIELD: pack(JudgedHead(WATERMARK_MS, since_ms, columns)),
+        JUDGED.field: pack(RowsHead(WATERMARK_MS, since_ms, columns)),
         JUDGEMENTS_FIELD: pack(files),
     }
 
@@ -128,7 +127,7 @@ async def test_judgements_that_are_switched_off_are_served_no_more(redis: AnyRed
         await commit(store, 0, pages(0.75), head_fields(COLUMNS))
         mirror = Mirror(LANE, PLAN)
         assert (await read(store, mirror)).scores
-        off = {JUDGED_FIELD: b"", JUDGEMENTS_FIELD: b""}
+        off = {JUDGED.field: b"", JUDGEMENTS_FIELD: b""}
         await commit(store, 1, {}, head_fields(COLUMNS) | off)
         found = await read(store, mirror)
         assert found.scores == () and found.judgements is None

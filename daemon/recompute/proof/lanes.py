@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from ...events import Decoder, timestamp_text
 from ...lane import COUNT_FAMILIES, Lane, new_lane
-from ...plan import Plan
+from ...plan import BY_JUDGEMENTS, Plan
 from ...views import ALWAYS
 from ..driver import Settled
 from ..log_replay import LogReplay, LostBeginning
@@ -20,11 +20,12 @@ from .files import NO_DIRECTORY, Classes, Classing, Files, Grading
 from .open_state import OpenComparison
 from .outcomes import MAY_HAVE_GONE, NEVER_COMPARED, NOTHING_PROVEN, Outcome
 from .queries import QueryComparison
-from .rows import JudgedComparison, RowsComparison
+from .rows import OPTIONAL_MEASURES, OptionalComparison, RowsComparison
 from .stored import StoredLane
 
 BY_OPERATION: Final = ("gap_records", "replaced_logs", "behind_lift")
 """Families of counts that say what happened to a worker: they do not follow from the log."""
+NO_FILES: Final[Files[Any]] = Files()
 JUDGED_LATE: Final = "judged_late"
 OVERFLOW: Final = "experiment_overflow"
 SEGMENT_OVERFLOW: Final = "segment_overflow"
@@ -95,7 +96,19 @@ class LaneComparison:
             covered=lambda pages, start: self.stored.covered(pages, names_of_proven, start),
             unknown=self.classes.columns,
         )
-        self.judged = JudgedComparison(self.stored, self._plan, matching, summed, self.differences)
+        given = self.stored, self._plan, matching, summed, self.differences
+        self.optional = {
+            measure: OptionalComparison(measure, *given) for measure in OPTIONAL_MEASURES
+        }
+
+    def begin(self, lane: Lane, grading: Grading) -> None:
+        """Let the lane that is to be compared begin as the stored one did, graded by these
+        files."""
+        for measure, of in self.optional.items():
+            files = grading if measure == BY_JUDGEMENTS else NO_FILES
+            of.begin(lane, files, is_whole=self.is_whole)
+        if lane.judged is not None and self.optional[BY_JUDGEMENTS].is_on:
+            lane.judged.files.prepare(grading.timeline, grading.contents)
 
     @property
     def panes(self) -> int:
@@ -111,7 +124,8 @@ class LaneComparison:
         """See `LaneSink`: the hours that are over are compared."""
         self.rows.take(settled, settled.lane)
         self.queries.take(settled)
-        self.judged.take(settled)
+        for rows in self.optional.values():
+            rows.take(settled)
 
     def finish(self, settled: Settled) -> None:
         """See `LaneSink`: once the lane has read up to the stored offsets, the rest is compared."""
@@ -122,8 +136,9 @@ class LaneComparison:
         self.differences.note(self.classes.moved, len(self.classes.moved))
         self.queries.finish(settled)
         self.notes += self.queries.notes
-        self.judged.finish(settled)
-        self.notes += self.judged.notes
+        for rows in self.optional.values():
+            rows.finish(settled)
+            self.notes += rows.notes
         if settled.first_ms is not None:
             pair = self.stored.head.watermarks, self.proven.watermarks
             self.differences.compare_values("watermark", *pair)
@@ -151,15 +166,14 @@ class LaneComparison:
             return
         if layouts.last.hours_from is not None:
             return
-        since, queries, judged = layouts.since, head.queries, head.judged
+        since, queries = layouts.since, head.queries
         begins: dict[str, int | None] = {**since.columns, **since.groupings, "hours": since.hours}
         begins |= {f"window of {length} ms": at_ms for length, at_ms in since.windows.items()}
         begins |= {"slot of the first delay": head.state.timed_from or None}
         if queries is not None:
             begins |= {"queries": queries.since_ms, "missing": queries.missing_since_ms}
-        if judged is not None:
-            begins |= {"judged rows": judged.since_ms or None}
-            begins |= {"slot of the first judged list": judged.from_slot or None}
+        for rows in self.optional.values():
+            begins |= rows.begins
         self.differences.compare_values("begins", begins, {})
 
     def _experiments(self) -> None:
@@ -168,7 +182,7 @@ class LaneComparison:
         if reconfigured:
             self.notes.append(RECONFIGURED)
         left_out = {*BY_OPERATION, *([OVERFLOW] if reconfigured else [])}
-        left_out |= set() if self.judged.is_whole else {JUDGED_LATE}
+        left_out |= set() if self.optional[BY_JUDGEMENTS].is_whole else {JUDGED_LATE}
         left_out |= set() if self.stored.coverage.is_whole else {SEGMENT_OVERFLOW}
         for family in COUNT_FAMILIES:
             if family not in left_out:
@@ -234,7 +248,7 @@ def outcome_of(found: LaneComparison, records: int, first_ms: int | None, missin
         panes=found.panes,
         hours=found.hours,
         query_hours=found.queries.hours,
-        judged_hours=found.judged.rows.hours,
+        judged_hours=found.optional[BY_JUDGEMENTS].rows.hours,
         integers=differences.compared,
         differences=differences.count,
         first=tuple(differences.first),
@@ -268,7 +282,7 @@ class Proof:
         classes = Classes(plan, classing)
         classes.begin(lane)
         self.comparison = LaneComparison(stored, lane, not lost_beginning, classes)
-        self.comparison.judged.begin(lane, grading, is_whole=not lost_beginning)
+        self.comparison.begin(lane, grading)
         begun = [log for log, end in stored.head.offsets.items() if end]
         self._lost = LostBeginning(plan, max_future_ms, begun) if lost_beginning else None
         lifts = stored.head.lifts

@@ -137,7 +137,8 @@ class OpenComparison:
         found = (before, hour_ms, proven.open.next_slot)
         pair = (dict(zip(names, values, strict=True)) for values in (stored, found))
         self.differences.compare_values("state", *pair)
-        said = {"judged": self.stored.head.judged, "classes": self.stored.head.classes}
+        head = self.stored.head
+        said = {**head.optional_rows, "classes": head.classes}
         latest = {name: one.latest_ms for name, one in said.items() if one is not None}
         proven_ms = dict.fromkeys(latest, latest_ms(proven))
         self.differences.compare_values("latest event, ms", latest, proven_ms)
@@ -219,9 +220,9 @@ class _Fields:
     @property
     def _began_later(self) -> bool:
         """Whether impressions of before that have no search."""
-        queries, judged = self.stored.head.queries, self.stored.head.judged
-        since_ms = [0 if queries is None else queries.since_ms or 0]
-        return any((*since_ms, 0 if judged is None else judged.since_ms))
+        queries, optional = self.stored.head.queries, self.stored.head.optional_rows
+        of_queries = 0 if queries is None else queries.since_ms or 0
+        return any((of_queries, *(rows.since_ms for rows in optional.values())))
 
 
 def _touches(lane: Lane, slots: Integers) -> list[dict[str, Hashable]]:

@@ -1,4 +1,4 @@
-"""The rows of clicks or of judgements as they are stored, against those that the log proves. Pure.
+"""The rows of each measure as they are stored, against those that the log proves. Pure.
 
 Judged rows are graded again by the files of the lane itself: see `files`.
 """
@@ -6,26 +6,26 @@ Judged rows are graded again by the files of the lane itself: see `files`.
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from ...events import timestamp_text
 from ...lane import (
     JUDGED_COUNT_COLUMNS,
     JUDGED_METRIC_COLUMNS,
     Lane,
+    OptionalRows,
     PagedRows,
     Pages,
     RowSet,
-    ShownInBatch,
     kept_from,
 )
 from ...panes import PaneKey
-from ...plan import Plan
-from ...storage import JUDGED, Head, by_start, unpack_page, whole_or_damaged
-from ..driver import Settled, judged_rows
+from ...plan import BY_JUDGEMENTS, Plan
+from ...storage import Head, unpack_page, whole_or_damaged
+from ..driver import Settled
 from .differences import Difference, Differences, LeftOut, Matching, beside
-from .files import NOTHING_GRADED, Grading
-from .stored import Packed, StoredLane, kept_panes
+from .files import Files
+from .stored import Packed, StoredLane
 
 LOST: Final = "the store has lost a part of them"
 LOG_GONE: Final = "the log no longer has their records"
@@ -154,36 +154,41 @@ class RowsComparison:
         self.differences.note(named, count)
 
 
-NOT_PROVABLE: Final = "judged rows are not provable: "
-OTHER_COLUMNS: Final = "the lane has other judged metrics than this configuration"
+NOT_PROVABLE: Final = "{} rows are not provable: "
+NONE_YET: Final = "the lane has none yet"
+OTHER_COLUMNS: Final = "the lane has other {} metrics than this configuration"
 AHEAD: Final = (
     "they began in mid-life, and which impressions of wrong clocks came before that is not stored"
 )
 
 
-def grade_again(lane: Lane, stored: StoredLane, grading: Grading, *, is_whole: bool) -> str:
-    """Let a lane that has seen nothing grade as the stored one did; returns why it cannot."""
-    judged, head = lane.judged, stored.head.judged
-    if judged is None or grading.obstacle:
-        return grading.obstacle
-    if head is None or head.columns != judged.plan.column_ids:
-        return NOTHING_GRADED if head is None else OTHER_COLUMNS
-    if head.from_slot:
-        # Slots follow the order of impressions: that of the only topic, or one that is not known.
-        if is_whole and len(lane.offsets) == 1:
-            judged.from_slot, judged.shown = head.from_slot, ShownInBatch(head.from_slot)
-        elif any(stored.head.counts.get("ahead_events", {}).values()):
-            return AHEAD
-    judged.since_ms = head.since_ms
-    judged.files.prepare(grading.timeline, grading.contents)
-    return ""
+@dataclass(frozen=True)
+class OptionalMeasure:
+    """A measure whose rows a plan may leave out, as differences name it."""
+
+    title: str
+    columns: Callable[[Plan], Sequence[str]]
+    """The names of the columns of its rows."""
 
 
-class JudgedComparison:
-    """What was compared of the judged rows of one lane."""
+def _judged_columns(plan: Plan) -> Sequence[str]:
+    names = () if plan.judged is None else [metric.name for metric in plan.judged.metrics]
+    return [
+        *JUDGED_COUNT_COLUMNS,
+        *(f"{n} {c}" for n in names for c in JUDGED_METRIC_COLUMNS),
+        *(f"{n} best-case {c}" for n in names for c in JUDGED_METRIC_COLUMNS),
+    ]
+
+
+OPTIONAL_MEASURES: Final = {BY_JUDGEMENTS: OptionalMeasure("judged", _judged_columns)}
+
+
+class OptionalComparison:
+    """What was compared of the rows of one such measure of a lane."""
 
     def __init__(
         self,
+        measure: str,
         stored: StoredLane,
         plan: Plan,
         matching: Matching,
@@ -192,53 +197,75 @@ class JudgedComparison:
     ) -> None:
         """`summed`: see `RowsComparison`."""
         self.notes: list[str] = []
-        self._is_on = False
-        self._stored, self._plan, head = stored, plan, stored.head.judged
-        panes, of_hours = by_start(stored.judged.items(), JUDGED, plan.timing)
-        names = [metric.name for metric in plan.judged.metrics] if plan.judged is not None else ()
-        since_ms = 0 if head is None else head.since_ms
+        self.is_on = False
+        self._measure, self._of = measure, OPTIONAL_MEASURES[measure]
+        self._stored, self._head = stored, stored.head.optional_rows.get(measure)
+        since_ms = 0 if self._head is None else self._head.since_ms
         self.rows = RowsComparison(
-            measure="judged ",
+            measure=f"{self._of.title} ",
             plan=plan,
             head=stored.head,
-            stored=(kept_panes(panes, stored.head, plan), of_hours),
-            columns=[
-                *JUDGED_COUNT_COLUMNS,
-                *(f"{n} {c}" for n in names for c in JUDGED_METRIC_COLUMNS),
-                *(f"{n} best-case {c}" for n in names for c in JUDGED_METRIC_COLUMNS),
-            ],
+            stored=stored.optional_rows[measure],
+            columns=self._of.columns(plan),
             matching=matching,
             summed=summed,
             differences=differences,
             hours_from=since_ms,
             panes_from=[since_ms] * len(plan.timing.windows),
-            lost_hours=() if head is None else head.lost_hours,
+            lost_hours=() if self._head is None else self._head.lost_hours,
             unpacked=lambda pages, hour, start: self._unpacked(pages),
         )
 
     @property
     def is_whole(self) -> bool:
-        """Whether it grades all that the stored lane has graded."""
-        head = self._stored.head.judged
-        return self._is_on and head is not None and not head.since_ms and not head.from_slot
+        """Whether it has all that the stored lane has counted."""
+        head = self._head
+        return self.is_on and head is not None and not head.since_ms and not head.from_slot
 
-    def begin(self, lane: Lane, grading: Grading, *, is_whole: bool) -> None:
-        """Let the lane that is to be compared grade as the stored one did, where that is known."""
-        if self._plan.judged is not None:
-            obstacle = grade_again(lane, self._stored, grading, is_whole=is_whole)
-            self._is_on = not obstacle
-            self.notes += [f"{NOT_PROVABLE}{obstacle}"] if obstacle else grading.notes
-            self.rows.differences.note(grading.moved, len(grading.moved))
+    @property
+    def begins(self) -> Mapping[str, int | None]:
+        """Where the stored rows begin; None where they always were."""
+        head, title = self._head, self._of.title
+        if head is None:
+            return {}
+        first = {f"slot of the first {title} list": head.from_slot or None}
+        return {f"{title} rows": head.since_ms or None, **first}
+
+    def begin(self, lane: Lane, files: Files[Any], *, is_whole: bool) -> None:
+        """Let the rows of the lane that is to be compared, which has seen nothing, begin as the
+        stored ones did, where that is known. `files`: by which they are graded."""
+        rows = lane.optional_rows.get(self._measure)
+        if rows is not None:
+            obstacle = files.obstacle or self._begun(rows, lane, is_whole=is_whole)
+            self.is_on = not obstacle
+            not_provable = NOT_PROVABLE.format(self._of.title)
+            self.notes += [f"{not_provable}{obstacle}"] if obstacle else files.notes
+            self.rows.differences.note(files.moved, len(files.moved))
+
+    def _begun(self, rows: OptionalRows, lane: Lane, *, is_whole: bool) -> str:
+        """Let them begin; returns why they cannot."""
+        head = self._head
+        if head is None:
+            return NONE_YET
+        if head.columns != lane.plan.optional[self._measure].column_ids:
+            return OTHER_COLUMNS.format(self._of.title)
+        # Slots follow the order of impressions: that of the only topic, or one that is not known.
+        is_known = is_whole and len(lane.offsets) == 1
+        if head.from_slot and not is_known:
+            if any(self._stored.head.counts.get("ahead_events", {}).values()):
+                return AHEAD
+        rows.begin(head.from_slot if is_known else 0, head.since_ms)
+        return ""
 
     def take(self, settled: Settled) -> None:
         """See `LaneSink`."""
-        if self._is_on:
-            self.rows.take(settled, judged_rows(settled.lane))
+        if self.is_on:
+            self.rows.take(settled, settled.lane.optional_rows[self._measure])
 
     def finish(self, settled: Settled) -> None:
         """See `LaneSink`."""
-        if self._is_on:
-            self.rows.finish(settled, judged_rows(settled.lane))
+        if self.is_on:
+            self.rows.finish(settled, settled.lane.optional_rows[self._measure])
 
     def _unpacked(self, packed: Packed) -> Pages:
         with whole_or_damaged(f"lane {self._stored.lane}"):

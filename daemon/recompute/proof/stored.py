@@ -8,13 +8,13 @@ from typing import Final
 from ...experiments import Tallies
 from ...lane import BEFORE, PAGE_ROWS, Pages, Rows, row_sets
 from ...panes import PaneKey
-from ...plan import ALL, Plan
+from ...plan import ALL, BY_FEEDBACK, Plan
 from ...storage import (
     ADMITTED_KEY,
-    CLICKS,
     EXPERIMENTS_PREFIX,
-    JUDGED,
     LAYOUTS_KEY,
+    OPTIONAL_KEYS,
+    ROW_KEYS,
     Head,
     LaneLayouts,
     block_key,
@@ -31,6 +31,8 @@ from ...views import Coverage
 NOT_COUNTED: Final = -1
 Packed = Mapping[int, bytes]
 """Page → its rows, as they are stored."""
+PackedRows = tuple[Mapping[PaneKey, Packed], Mapping[int, Packed]]
+"""(panes, hours by their starts in ms)."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +63,8 @@ class StoredLane:
     """By name."""
     queries: Mapping[str, bytes | None] = field(default_factory=dict)
     """Key → value of what the head lists of tables of queries; None where it was gone by then."""
-    judged: Mapping[str, bytes] = field(default_factory=dict)
-    """Key → page of judged rows."""
+    optional_rows: Mapping[str, PackedRows] = field(default_factory=dict)
+    """By the name of every measure that a plan may leave out."""
     writer: WriterValues | None = None
     """None where the lane went on while it was read."""
 
@@ -130,7 +132,11 @@ def stored_lane(
     layouts = None
     with whole_or_damaged(f"lane {lane}"):
         layouts = layouts_of(pages)
-        panes, of_hours = by_start(pages.items(), CLICKS, plan.timing)
+        panes, of_hours = by_start(pages.items(), ROW_KEYS[BY_FEEDBACK], plan.timing)
+        optional = {
+            measure: by_start(pages.items(), keys, plan.timing)
+            for measure, keys in OPTIONAL_KEYS.items()
+        }
         at = {key: page for key in pages if (page := totals_page_of(key)) is not None}
         totals = {page: pages[key] for key, page in at.items()}
         blobs = {key: data for key, data in pages.items() if key.startswith(EXPERIMENTS_PREFIX)}
@@ -144,12 +150,15 @@ def stored_lane(
         plan,
         layouts,
         [(0, ALL), *_named(names, layouts, plan)],
-        kept_panes(panes, head, plan),
+        _kept_panes(panes, head, plan),
         totals,
         _kept_hours(of_hours, head, plan),
         experiments,
         queries=queries or {},
-        judged={key: data for key, data in pages.items() if JUDGED.own(key)},
+        optional_rows={
+            measure: (_kept_panes(of_panes, head, plan), hours)
+            for measure, (of_panes, hours) in optional.items()
+        },
         writer=writer,
     )
 
@@ -178,7 +187,9 @@ def _named(
     return [(NOT_COUNTED if name == BEFORE else at[of], name) for of, name in names]
 
 
-def kept_panes(panes: Mapping[PaneKey, Packed], head: Head, plan: Plan) -> Mapping[PaneKey, Packed]:
+def _kept_panes(
+    panes: Mapping[PaneKey, Packed], head: Head, plan: Plan
+) -> Mapping[PaneKey, Packed]:
     """The panes that a lane still keeps."""
     watermark, timing = head.watermark_ms, plan.timing
     if watermark is None:

@@ -4,10 +4,9 @@ from relevanced.daemon.judgements import HOUR_MS, DatedFiles, IndexEntry, Timeli
 from relevanced.daemon.panes import timing
 from relevanced.daemon.storage import (
     JUDGED,
-    JUDGED_FIELD,
     JUDGEMENTS_FIELD,
     Head,
-    JudgedHead,
+    RowsHead,
     TimelineHead,
     WriterState,
     head_of,
@@ -47,12 +46,12 @@ def test_other_keys_are_not_those_of_judged_rows() -> None:
 
 
 def test_head_has_what_was_packed() -> None:
-    judged = JudgedHead(5, HOUR_MS, ("P@5", "nDCG@10"), 12, (0, HOUR_MS))
+    judged = RowsHead(5, HOUR_MS, ("P@5", "nDCG@10"), 12, (0, HOUR_MS))
     files = timeline_head(FILES)
     fields = {"token": b"t", "sequence": b"0", "offsets": b"{}"}
-    head = head_of({**fields, JUDGED_FIELD: pack(judged), JUDGEMENTS_FIELD: pack(files)})
+    head = head_of({**fields, JUDGED.field: pack(judged), JUDGEMENTS_FIELD: pack(files)})
     assert head.judged == judged and head.judgements == files
-    for of in ({}, {JUDGED_FIELD: b"", JUDGEMENTS_FIELD: b""}):
+    for of in ({}, {JUDGED.field: b"", JUDGEMENTS_FIELD: b""}):
         head = head_of({**fields, **of})
         assert head.judged is None and head.judgements is None
 

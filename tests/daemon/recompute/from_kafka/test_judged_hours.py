@@ -13,7 +13,7 @@ import pytest
 from relevanced.daemon.judgements import Timeline
 from relevanced.daemon.lane import new_lane
 from relevanced.daemon.panes import HOUR_MS
-from relevanced.daemon.plan import Plan
+from relevanced.daemon.plan import BY_JUDGEMENTS, Plan
 from relevanced.daemon.recompute.driver import judged_rows
 from relevanced.daemon.recompute.hour_rows import (
     AllHours,
@@ -127,6 +127,9 @@ def test_hours_are_not_shown_where_a_lane_does_not_judge() -> None:
     lane_now = stored_of(machine)
     assert lane_now.head.judged is not None
     other = msgspec.structs.replace(lane_now.head.judged, columns=("P@1",))
-    add_stored(stored.judged, replace(lane_now, head=replace(lane_now.head, judged=other)))
+    add_stored(
+        stored.judged,
+        replace(lane_now, head=replace(lane_now.head, optional_rows={BY_JUDGEMENTS: other})),
+    )
     assert not stored.judged.known().starts
     assert [*as_tables(nothing(machine.plan), stored)][1:] == [NOTHING_JUDGED]

@@ -14,9 +14,9 @@ import msgspec
 
 from relevanced.daemon.storage import (
     ClassesHead,
-    JudgedHead,
     LaneLayouts,
     QueryHead,
+    RowsHead,
     StoredHour,
     TimelineHead,
     WriterState,
@@ -68,7 +68,7 @@ HEAD: Final[Mapping[str, Kind]] = {
     "keys": NUMBER,
     "names": NUMBER,
     "queries": packed(QueryHead),
-    "judged": packed(JudgedHead),
+    "judged": packed(RowsHead),
     "judgements": packed(TimelineHead),
     "classes": packed(ClassesHead),
 }

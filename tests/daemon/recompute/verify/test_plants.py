@@ -11,7 +11,7 @@ from relevanced.daemon.events import timestamp_text
 from relevanced.daemon.experiments import tallies
 from relevanced.daemon.queries import QueryPlan
 from relevanced.daemon.recompute.proof import MOVED, NEVER_COMPARED, Outcome, as_json, as_text
-from relevanced.daemon.storage import Head, WriterState, head_of, pack, unpack
+from relevanced.daemon.storage import OPTIONAL_KEYS, Head, WriterState, head_of, pack, unpack
 from tests.daemon.recompute.verify.plants import HEAD, KEYS, kind_of, plants
 from tests.daemon.recompute.verify.whole_lanes import TRAFFIC, Parts, WholeLane, proof_of
 
@@ -86,7 +86,9 @@ def test_every_field_is_compared_or_left_out_with_a_reason() -> None:
     assert healthy.result == "equal" and not healthy.notes, as_text([healthy])
     assert {kind_of(key) for key in store.blobs} == {*KEYS}, "the lane has all kinds of keys"
     assert {*store.fields} == {*HEAD}
-    assert {one.name for one in fields(Head)} == {*HEAD} - {"keys", "names"} | ELSEWHERE
+    of_rows = {keys.field for keys in OPTIONAL_KEYS.values()}
+    said = {one.name for one in fields(Head)} - {"optional_rows"} | of_rows
+    assert said == {*HEAD} - {"keys", "names"} | ELSEWHERE
     missed: dict[str, Outcome] = {}
     for name, plant in plants(store, random.Random(2)).items():
         machine.store = plant(store)
