@@ -97,8 +97,8 @@ async def _measured(stage: Stage, site: Site, effort: Effort) -> list[Finding]:
         worker.daemon.terminate()
     with stage.worker(job, topic, name, role="exporter") as exporter:
         await until(lambda: exporter.daemon.series(LOOKED), exporter.daemon)
-        samples = sum(not line.startswith(b"#") for line in _page(exporter).splitlines())
         looks = [await _next_look_s(exporter) for _ in range(LOOKS)]
+        samples = sum(not line.startswith(b"#") for line in _page(exporter).splitlines())
         scrapes = [_scrape_ms(exporter) for _ in range(SCRAPES)]
         answers = await _answers_ms(exporter, effort)
         stall_ms = exporter.daemon.series(STALL) * 1000

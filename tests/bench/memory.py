@@ -11,6 +11,7 @@ from tests.bench.stage import Job, Running, Stage
 from tests.bench.traffic import Traffic
 
 OPEN_IMPRESSIONS: Final = 1_000_000
+FEWER_OPEN_IMPRESSIONS: Final = 300_000
 ALL_STAY_OPEN: Final = "6h"
 GOAL_BYTES: Final = 190.0
 TOUCH_GOAL_BYTES: Final = 16.0
@@ -26,14 +27,9 @@ async def measure(stage: Stage, effort: Effort) -> PartResult:
     """Bytes per open impression above an idle worker, including feedback; memory with many
     segments."""
     idle = await resident_after(stage, Job(Traffic(records=8)), 8)
+    fewer, of_fewer = await per_open_impression(stage, effort.of(FEWER_OPEN_IMPRESSIONS), idle)
     traffic = all_open(effort.of(OPEN_IMPRESSIONS))
-    job = Job(traffic, attribution=ALL_STAY_OPEN)
-    topic = await stage.topic(traffic)
-    stage.redis.flush()
-    with stage.worker(job, topic, stage.name()) as worker:
-        await worker.follow(traffic.records)
-        count = await worker.open_impressions()
-        per_impression = (resident(worker) - idle) / count
+    count, per_impression = await per_open_impression(stage, effort.of(OPEN_IMPRESSIONS), idle)
     seen = replace(traffic, queries=VISITED_QUERIES)  # with users, who are the visitors
     of_touch, of_ids = [
         await resident_after(stage, Job(seen, attribution=ALL_STAY_OPEN, join=join), seen.records)
@@ -44,10 +40,25 @@ async def measure(stage: Stage, effort: Effort) -> PartResult:
     few = replace(many, countries=Traffic.countries)
     of_many = await resident_after(stage, Job(many, max_segments=10_000), many.records)
     of_few = await resident_after(stage, Job(few, max_segments=10_000), few.records)
-    words = f"worker, per open impression ({count:,} open)"
+    words = "worker, per open impression ({:,} open)".format
     return PartResult(
         [
-            number("memory.open_bytes", words, [per_impression], "B", GOAL_BYTES, compared=True),
+            number(
+                "memory.open_bytes",
+                words(count),
+                [per_impression],
+                "B",
+                GOAL_BYTES,
+                compared=True,
+            ),
+            number(
+                "memory.fewer_open_bytes",
+                words(fewer),
+                [of_fewer],
+                "B",
+                GOAL_BYTES,
+                compared=True,
+            ),
             number(
                 "memory.touch_bytes",
                 "last touch, more per open impression",
@@ -60,6 +71,17 @@ async def measure(stage: Stage, effort: Effort) -> PartResult:
             number("memory.segments_5007", "worker, 5,007 segments", [of_many / MIB], "MiB"),
         ]
     )
+
+
+async def per_open_impression(stage: Stage, impressions: int, idle: int) -> tuple[int, float]:
+    """The number of open impressions, and resident bytes of each above an idle worker."""
+    traffic = all_open(impressions)
+    topic = await stage.topic(traffic)
+    stage.redis.flush()
+    with stage.worker(Job(traffic, attribution=ALL_STAY_OPEN), topic, stage.name()) as worker:
+        await worker.follow(traffic.records)
+        count = await worker.open_impressions()
+        return count, (resident(worker) - idle) / count
 
 
 def all_open(impressions: int) -> Traffic:
