@@ -9,7 +9,9 @@ nothing.
 """
 
 import os
+import signal
 import sys
+import threading
 from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 USAGE_EXIT: Final = 2
 INTERRUPTED_EXIT: Final = 130
 CLOSED_PIPE_EXIT: Final = 141
+INTERRUPT_AGAIN_S: Final = 0.05
 
 
 LAZY_COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
@@ -178,8 +181,20 @@ def run(config_file: str | None, role: "Role") -> None:
     sys.exit(run_daemon(config, role))
 
 
+def _interrupt_again(unraisable: "sys.UnraisableHookArgs") -> None:
+    """Where an interrupt comes while Python runs a finalizer or a callback, such as one of an
+    import, it is printed and forgotten, and the command would go on: it is sent once more."""
+    if issubclass(unraisable.exc_type, KeyboardInterrupt):
+        again = threading.Timer(INTERRUPT_AGAIN_S, os.kill, (os.getpid(), signal.SIGINT))
+        again.daemon = True  # a command that ends by itself does not wait for it
+        again.start()
+    else:
+        sys.__unraisablehook__(unraisable)
+
+
 def main() -> None:
     """The `relevanced` command."""
+    sys.unraisablehook = _interrupt_again
     try:
         try:
             cli(prog_name="relevanced")

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -55,6 +56,41 @@ def test_interrupt_ends_a_command_in_silence(tmp_path: Path) -> None:
     ) as process:
         with pipe.open("wb"):  # returns once the command has opened it to read
             process.send_signal(signal.SIGINT)
+            output, errors = process.communicate(timeout=120)
+    assert (process.returncode, output, errors) == (INTERRUPTED_EXIT, b"", b"")
+
+
+LINE: Final = (
+    b'{"type":"impression","impression_id":"q1","timestamp":1795176000000,"items":["a"]}\n'
+)
+FORGOTTEN: Final = """
+import signal, tempfile
+from relevanced.daemon.recompute.files import time_order
+from relevanced.daemon.commands.cli import main
+
+class Finalized:
+    def __del__(self):
+        signal.raise_signal(signal.SIGINT)
+
+def open_file(*given, make=tempfile.TemporaryFile, **more):
+    Finalized()  # ends here, and so does the interrupt
+    return make(*given, **more)
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # what starts the tests may ignore it
+tempfile.TemporaryFile, time_order.BUFFER_BYTES = open_file, 1 << 16
+main()
+"""
+
+
+def test_interrupt_in_a_finalizer_ends_a_command_in_silence(tmp_path: Path) -> None:
+    """Python itself forgets it. The pipe keeps the command reading its input."""
+    pipe = tmp_path / "events"
+    os.mkfifo(pipe)
+    command = [sys.executable, "-c", FORGOTTEN, "replay", str(pipe)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        with pipe.open("wb") as events:
+            events.write(LINE * 20_000)
+            events.flush()
             output, errors = process.communicate(timeout=120)
     assert (process.returncode, output, errors) == (INTERRUPTED_EXIT, b"", b"")
 
