@@ -134,6 +134,11 @@ def exposed(
 
 def exposed_compared(views: list[LaneView], plan: Plan = PLAN) -> Exposition:
     """Both texts of the last hours of these lanes, twice a week apart."""
+    return render_compared(compared(views, plan))
+
+
+def compared(views: list[LaneView], plan: Plan = PLAN) -> MeasureScores:
+    """The last hour of these lanes beside the same a week and two weeks before."""
     snapshot = evaluate(views, plan)
     selection = busiest(snapshot, plan)
     rows = selection.fold(snapshot.windows[-1].rows).astype(np.float64)
@@ -141,7 +146,7 @@ def exposed_compared(views: list[LaneView], plan: Plan = PLAN) -> Exposition:
     weeks = {week * 7 * 24 * HOUR_MS: rows for week in (1, 2)}
     comparison = BaselineComparison("1h", until_ms - HOUR_MS, until_ms, rows, "week", weeks, None)
     found = MeasureScores(clicks_measure(plan), views, snapshot, selection)
-    return render_compared(replace(found, comparisons=[comparison]))
+    return replace(found, comparisons=[comparison])
 
 
 def reported(views: list[LaneView], plan: Plan = PLAN) -> Report:

@@ -100,7 +100,8 @@ from .silence import (
 )
 from .text import recovery
 from .timeline import HOUR_MS, MINUTE_MS, ScoreNoise, ScoreTimeline, groups
-from .urgency import ToldChange, told_changes
+from .traffic_changes import TRAFFIC_COLUMNS, TrafficChange, TrafficSides, traffic_changes
+from .urgency import ToldChange, is_below_floor, told_changes
 from .weeks import (
     ENDS,
     HOUR,
@@ -177,6 +178,7 @@ __all__ = (
     "HourSums",
     "Incident",
     "incidents",
+    "is_below_floor",
     "is_of_failures",
     "joined_leasts",
     "JudgedBins",
@@ -255,6 +257,10 @@ __all__ = (
     "threshold",
     "told_changes",
     "ToldChange",
+    "TRAFFIC_COLUMNS",
+    "traffic_changes",
+    "TrafficChange",
+    "TrafficSides",
     "undecided",
     "UNKNOWN",
     "used",

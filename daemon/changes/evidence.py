@@ -124,10 +124,9 @@ def _of_shares(recent: Side, baseline: Side, periods: float, noise: Noise) -> di
     """Of the shares of impressions with feedback, and of those without results."""
 
     def z(now: float, before: float) -> float:
-        mean = (now + before) / 2
-        inverse = _inverse(recent.impressions, baseline.impressions * periods)
-        variance = noise.design_effect * inverse * mean * (1 - mean)
-        return _ratio(now - before, _root(variance + (noise.share_drift_ratio * before) ** 2))
+        sizes = np.array([recent.impressions]), np.array([baseline.impressions * periods])
+        shares = np.array([now]), np.array([before])
+        return float(share_z(*shares, *sizes, noise.design_effect, noise.share_drift_ratio)[0])
 
     with_feedback = _ratio(recent.with_feedback, recent.impressions)
     with_feedback_before = _ratio(baseline.with_feedback, baseline.impressions)
@@ -143,6 +142,27 @@ def _of_shares(recent: Side, baseline: Side, periods: float, noise: Noise) -> di
         "empty_z": z(empty, empty_before),
         "empty_explains": _ratio(made_empty, lost if lost > 0 else UNKNOWN),
     }
+
+
+def share_z(
+    now: Floats,
+    before: Floats,
+    impressions: Floats,
+    impressions_before: Floats,
+    design_effect: float,
+    drift_ratio: float,
+) -> Floats:
+    """The change of shares of impressions in standard errors: sampling of both sides, widened by
+    the design effect, and drift as a share of the share. NaN where unknown.
+
+    `impressions_before` are those of all periods together. All are of one shape.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mean = (now + before) / 2
+        counts = [np.where(n > 0, n, np.nan) for n in (impressions, impressions_before)]
+        variance = design_effect * (1 / counts[0] + 1 / counts[1]) * mean * (1 - mean)
+        error = np.sqrt(variance + (drift_ratio * before) ** 2)
+        return np.asarray((now - before) / np.where(error > 0, error, np.nan))
 
 
 def _of_ranks(recent: Side, baseline: Side, periods: float, noise: Noise) -> dict[str, float]:

@@ -12,7 +12,7 @@ from typing import Final, Literal, TypeAlias
 
 from .incidents import ALL, Moved, Story
 from .ledger import FallOnset, Series
-from .settings import ChangeSettings, is_leading
+from .settings import ChangeSettings, ScoreFloor, is_leading
 from .timeline import HOUR_MS
 
 Urgency: TypeAlias = Literal["page", "ticket", "none"]
@@ -68,6 +68,28 @@ def told_changes(
         for change in _told(story, change_settings, end_ms, before):
             told.setdefault(change.series[:2], change)
     return tuple(told.values())
+
+
+def is_below_floor(
+    floor: ScoreFloor,
+    score: float,
+    scored: float,
+    change_settings: ChangeSettings,
+    told: Iterable[ToldChange] = (),
+) -> bool:
+    """Whether enough searches score less than a floor allows, and no open change tells it: one of
+    the segment of which somebody is told, for all searches one that pages. NaN is no score."""
+    segment = floor.grouping, floor.segment
+    is_whole = segment == ALL
+    is_told = any(
+        (
+            change.urgency == "page"
+            if is_whole
+            else change.urgency != "none" and change.series[:2] == segment
+        )
+        for change in told
+    )
+    return score < floor.floor and scored >= change_settings.smallest_sample and not is_told
 
 
 def _told(

@@ -66,7 +66,7 @@ from .measures import (
     judged_shares,
     rows_plan,
 )
-from .open_changes import open_change_samples
+from .open_changes import floor_samples, open_change_samples, traffic_change_samples
 from .publisher import (
     TAKEN_OVER,
     Condition,
@@ -107,6 +107,7 @@ __all__ = (
     "FAMILY_OF_COUNT",
     "file_samples",
     "FirstSights",
+    "floor_samples",
     "FoundChanges",
     "gathered",
     "HOURS_AT_ONCE",
@@ -165,6 +166,7 @@ __all__ = (
     "TAKEN",
     "TAKEN_OVER",
     "Timelines",
+    "traffic_change_samples",
     "unpacked",
     "UsualCalls",
     "WEEK",

@@ -1,13 +1,27 @@
-"""Open changes as samples: what the alert rules compare, and what their texts say. Pure."""
+"""Open changes of scores and of the data behind them as samples: what the alert rules compare, and
+what their texts say. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import isfinite
 from typing import Final
 
-from ..changes import Moved, ToldChange
+import numpy as np
+
+from ..changes import (
+    HOUR_MS,
+    TRAFFIC_COLUMNS,
+    ChangeSettings,
+    Moved,
+    ToldChange,
+    TrafficSides,
+    is_below_floor,
+    traffic_changes,
+)
 from ..plan import Plan
 from ..telemetry import FAMILIES
-from .measures import Detection
+from ..views import Segment, estimates
+from .baselines import BaselineComparison
+from .measures import Detection, MeasureScores, expected
 from .sample_series import Sample, escape, label_names, segment_labels
 
 BOUNDS: Final = ("earliest", "likely", "latest")
@@ -19,12 +33,86 @@ SIDES: Final = ("before", "now")
 def open_change_samples(measure: str, found: Detection, plan: Plan) -> Iterator[Sample]:
     """The samples of the changes of a measure; what is unknown is absent. `plan` has the groupings
     of its segments."""
-    attributes = dict(zip(plan.grouping_names, ((), *plan.groupings), strict=True))
-    names = label_names(plan.groupings)
-    segments = segment_labels([each.series[:2] for each in found.told], attributes, names)
+    segments = _labels([each.series[:2] for each in found.told], plan)
     for change, segment in zip(found.told, segments, strict=True):
         metric = escape(change.series[2])
         yield from _of(change, f'measure="{measure}",metric="{metric}",{segment}')
+
+
+def traffic_change_samples(
+    scores: MeasureScores, change_settings: ChangeSettings
+) -> Iterator[Sample]:
+    """The samples of what is far from usual in the traffic of the last hour, by the scores of
+    clicks; `change_settings` have the design effect that is used."""
+    hour, six_hours = (_sides(scores.comparisons, window) for window in ("1h", "6h"))
+    if hour is None:
+        return
+    found = list(
+        traffic_changes(
+            scores.segments,
+            hour,
+            six_hours,
+            change_settings,
+            {change.urgency for change in scores.changes.told},
+            has_gap=_has_gap(scores),
+        )
+    )
+    segments = _labels([change.segment for change in found], scores.plan)
+    for change, segment in zip(found, segments, strict=True):
+        labels = f'metric="{change.metric}",{segment}'
+        urgency = f'{labels},urgency="{change.urgency}"'
+        yield FAMILIES["relevanced_traffic_change_open"], urgency, 1
+        for side, level in zip(SIDES, (change.before, change.now), strict=True):
+            of_side = f'{labels},side="{side}"'
+            yield FAMILIES["relevanced_traffic_change_open_level"], of_side, round(level, 6)
+        if change.z is not None:
+            yield FAMILIES["relevanced_traffic_change_open_z"], labels, round(change.z, 3)
+
+
+def floor_samples(scores: MeasureScores, change_settings: ChangeSettings) -> Iterator[Sample]:
+    """The scores by feedback of the last hour that are below their floor."""
+    comparison = _comparison(scores.comparisons, "1h")
+    if comparison is None or _has_gap(scores):
+        return
+    names = [metric.name for metric in scores.plan.metrics]
+    for floor in change_settings.score_floors:
+        segment = floor.grouping, floor.segment
+        if floor.metric not in names or segment not in scores.segments:
+            continue
+        row, index = scores.segments.index(segment), names.index(floor.metric)
+        score = float(estimates(comparison.recent, scores.plan, index)[0][row])
+        scored = float(comparison.recent[row, scores.plan.metric_column(index)])
+        if is_below_floor(floor, score, scored, change_settings, scores.changes.told):
+            (label,) = _labels([segment], scores.plan)
+            labels = f'metric="{escape(floor.metric)}",{label}'
+            yield FAMILIES["relevanced_score_below_floor"], labels, round(score, 6)
+
+
+def _comparison(
+    comparisons: Sequence[BaselineComparison], window: str
+) -> BaselineComparison | None:
+    return next((each for each in comparisons if each.window == window), None)
+
+
+def _sides(comparisons: Sequence[BaselineComparison], window: str) -> TrafficSides | None:
+    """None where there is nothing to compare with."""
+    found = _comparison(comparisons, window)
+    if found is None or not found.periods:
+        return None
+    periods = [*found.periods.values()]
+    before = expected(periods)[:, :TRAFFIC_COLUMNS].astype(np.float64)
+    return TrafficSides(found.recent[:, :TRAFFIC_COLUMNS], before, len(periods))
+
+
+def _has_gap(scores: MeasureScores) -> bool:
+    """Whether some of the last hour that has settled is a time without feedback."""
+    hour, gaps = _comparison(scores.comparisons, "1h"), scores.changes.gaps
+    return bool(hour and gaps and gaps[-1].end_ms > hour.until_ms - HOUR_MS)
+
+
+def _labels(segments: Sequence[Segment], plan: Plan) -> list[str]:
+    attributes = dict(zip(plan.grouping_names, ((), *plan.groupings), strict=True))
+    return segment_labels(segments, attributes, label_names(plan.groupings))
 
 
 def _of(change: ToldChange, labels: str) -> Iterator[Sample]:

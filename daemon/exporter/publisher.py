@@ -46,7 +46,7 @@ from .catching_up import CatchUpProgress
 from .design_effects import Measuring
 from .exposition import Chunks, Exposition
 from .measures import MeasureScores, Told, measures_of
-from .open_changes import open_change_samples
+from .open_changes import floor_samples, open_change_samples, traffic_change_samples
 from .releases import FirstSights
 from .scorer import Scorer, no_bins
 
@@ -379,6 +379,8 @@ class Publisher:
                 for scores in reading.scores
                 for sample in open_change_samples(scores.measure.name, scores.changes, self._plan)
             ),
+            *traffic_change_samples(reading.clicks, reading.change_settings),
+            *floor_samples(reading.clicks, reading.change_settings),
             *exposition.marker_samples(reading.markers, whole.as_of_ms),
             *exposition.arrival_samples(per_hour(reading.views, self._plan, whole.as_of_ms)),
             *exposition.silence_samples(

@@ -118,7 +118,7 @@ def _risks() -> list[stat.Panel]:
 def _objective() -> list[stat.Panel | timeseries.Panel]:
     def burnt(span: str, minutes: int) -> str:
         """How much of the budget of so many minutes is used up."""
-        return f"{recorded(f'late:minutes{span}')} / ({1 - OBJECTIVE:.3f} * {minutes})"
+        return f"sum_over_time({recorded('late')}[{span}]) / ({1 - OBJECTIVE:.3f} * {minutes})"
 
     late = f"{OBJECTIVE:.1%} of the minutes of 28 days, live windows younger than late_seconds"
     return [
@@ -127,7 +127,7 @@ def _objective() -> list[stat.Panel | timeseries.Panel]:
             f"The objective: {late}. Minutes before the installation was first fresh, and those in"
             " which Prometheus evaluated nothing, do not count.",
             "percentunit",
-            recorded("fresh:ratio28d"),
+            f"1 - avg_over_time({recorded('late')}[28d])",
             steps=((None, "red"), (OBJECTIVE, "green")),
         ),
         number(

@@ -18,6 +18,8 @@ GROWTH: Final = frozenset(("rate", "irate", "increase"))
 RANGES: Final = frozenset(("$__rate_interval", "$__range"))
 OF_A_DAY: Final = ("last_over_time", "1d")
 """Whether a series was there within a day."""
+OF_THE_OBJECTIVE: Final = "relevanced:late"
+"""The objective says over which stretches it is summed."""
 NOT_OF_OUR_JOBS: Final = frozenset(("ALERTS",))
 """Series that do not come from a job of relevanced."""
 _SERIES_OF_VARIABLE: Final = re.compile(r"label_values\((.*), (\w+)\)\Z", re.DOTALL)
@@ -167,7 +169,7 @@ def selector_faults(selector: Selector, by_instance: bool) -> Iterator[str]:
         yield 'must be selected by instance=~"$instance"'
     if (series.kind == "counter") != (selector.function in GROWTH):
         yield f"a {series.kind} inside {selector.function or 'nothing'}"
-    if (selector.function, selector.range) == OF_A_DAY:
+    if (selector.function, selector.range) == OF_A_DAY or selector.name == OF_THE_OBJECTIVE:
         return
     if selector.range and selector.range not in RANGES:
         yield f"[{selector.range}]: must be one of {', '.join(sorted(RANGES))}"

@@ -17,10 +17,7 @@ OTHER_SERIES: Final[Mapping[str, tuple[str, frozenset[str]]]] = {
     "process_resident_memory_bytes": ("gauge", frozenset()),
 }
 """Series of Prometheus itself and of its client library → (kind, labels)."""
-RECORDED: Final[Mapping[str, frozenset[str]]] = {
-    "relevanced:fresh:ratio28d": frozenset(),
-    **{f"relevanced:late:minutes{span}": frozenset() for span in ("1h", "6h", "3d", "28d")},
-}
+RECORDED: Final[Mapping[str, frozenset[str]]] = {"relevanced:late": frozenset()}
 """Series that the shipped rules record → labels besides those of the installation. The tests on a
 real Prometheus evaluate these rules."""
 INSTALLATION: Final = frozenset(("cluster", "namespace", "job"))

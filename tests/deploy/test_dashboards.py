@@ -199,8 +199,8 @@ def test_panels_stand_in_rows() -> None:
 
 def test_the_objective_is_that_of_the_rules() -> None:
     rules = (ROOT / "deploy/prometheus/rules/freshness.yml").read_text()
-    assert f"> {1 - promql.OBJECTIVE:.3f} * 4320 and" in rules
-    assert f"> 6 * {1 - promql.OBJECTIVE:.3f} * 360 and" in rules
+    assert f"[3d]) > {1 - promql.OBJECTIVE:.3f} * 4320\n" in rules
+    assert f"[6h]) > 6 * {1 - promql.OBJECTIVE:.3f} * 360\n" in rules
 
 
 def test_states_look_different() -> None:

@@ -31,7 +31,8 @@ WITHOUT_FEEDBACK: Final = ("RelevancedJudgedScoreDropped",)
 
 OF_THE_EXPORTER: Final = {
     *("smallest_drop_ratio", "smallest_drop", "far_below_ratio"),
-    *("drift_ratio", "weekday_drift_ratio"),
+    *("drift_ratio", "weekday_drift_ratio", "share_drift_ratio", "design_effect"),
+    *("feedback_share_drop_ratio", "zero_results_rise_ratio"),
 }
 """Settings by which the exporter judges scores: no rule compares with them."""
 ADDED_BY_PROMETHEUS: Final = (
@@ -221,12 +222,8 @@ def test_cases_have_the_default_settings() -> None:
         name = rule.get("labels", {}).get("setting")
         (others if name is None else found)[name or rule["record"]] = value
     defaults = ChangeSettings()
-    (floor,) = defaults.score_floors
     assert found == defaults.numbers
-    assert others == {
-        "relevanced_drift_ratio": defaults.drift_ratio,
-        "relevanced_score_floor": floor.floor,
-    }
+    assert others == {"relevanced_drift_ratio": defaults.drift_ratio}
 
 
 def test_no_rule_mixes_installations() -> None:

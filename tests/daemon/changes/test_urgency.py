@@ -8,8 +8,10 @@ from relevanced.daemon.changes import (
     STANDING_MS,
     ChangeSettings,
     Graded,
+    ScoreFloor,
     Story,
     ToldChange,
+    is_below_floor,
     told_changes,
 )
 from tests.daemon.changes.test_fault_grouping import END, Effect, only, stories
@@ -89,3 +91,23 @@ def test_of_one_segment_the_metric_that_was_told_first_stays(broken_country: Sto
     first = replace(first, series=success.series, urgency="ticket")
     (now,) = told_changes([broken_country], SETTINGS, END, [first])
     assert now.series == success.series and now.urgency == "page"
+
+
+def test_a_score_below_its_floor_is_said_where_no_open_change_tells_it(
+    broken_country: Story,
+) -> None:
+    (page,) = told_changes([broken_country], SETTINGS, END)
+    ticket = replace(page, urgency="ticket")
+    whole, country = ScoreFloor("RR@10", "all", "all", 0.05), ScoreFloor(
+        "P@1", "country", "DE", 0.05
+    )
+    france = replace(country, segment="FR")
+
+    def below(floor: ScoreFloor, score: float, scored: float, *told: ToldChange) -> bool:
+        return is_below_floor(floor, score, scored, SETTINGS, told)
+
+    assert below(whole, 0.04, 200) and not below(whole, 0.04, 199)
+    assert not below(whole, 0.05, 200) and not below(whole, float("nan"), 200)
+    assert below(whole, 0.04, 200, ticket) and not below(whole, 0.04, 200, page)
+    assert not below(country, 0.04, 200, ticket) and below(france, 0.04, 200, page)
+    assert below(country, 0.04, 200, replace(page, urgency="none"))

@@ -12,6 +12,7 @@ from prometheus_client.metrics_core import Metric as SeriesFamily
 from prometheus_client.samples import Sample
 
 from relevanced.daemon.changes import (
+    ChangeSettings,
     Explanation,
     Fall,
     FallOnset,
@@ -22,6 +23,7 @@ from relevanced.daemon.changes import (
     MeasuredChange,
     Moved,
     Onsets,
+    ScoreFloor,
     Silence,
     Story,
     ToldChange,
@@ -33,9 +35,11 @@ from relevanced.daemon.exporter import (
     Detection,
     Exposition,
     FoundChanges,
+    MeasureScores,
     arrival_samples,
     change_samples,
     file_samples,
+    floor_samples,
     joined,
     label_names,
     marker_samples,
@@ -43,6 +47,7 @@ from relevanced.daemon.exporter import (
     render_changes,
     render_design_effect,
     silence_samples,
+    traffic_change_samples,
 )
 from relevanced.daemon.lane import (
     COUNT_FAMILIES,
@@ -64,6 +69,7 @@ from tests.lane_views import (
     NOW_MS,
     PLAN,
     Shown,
+    compared,
     exposed,
     exposed_compared,
     lane_view,
@@ -344,6 +350,9 @@ def test_series_are_those_of_the_table(parse: Parse) -> None:
     gap = FeedbackGap(NOW_MS - 600_000, NOW_MS)
     families += parse(render_changes(silence_samples([stopped], [gap], NOW_MS)))
     families += parse(render_changes(arrival_samples({"searches": 900.0})))
+    scores, settings = without_results()
+    families += parse(render_changes(traffic_change_samples(scores, settings)))
+    families += parse(render_changes(floor_samples(scores, settings)))
     refusing = LaneFiles(0, (entry(0),), (entry(NOW_MS),))
     families += parse(exposed_judged(scored(judged_lane(steady(24 * 15), refusing))))
     families += parse(render_changes(file_samples([refusing], {"traffic": [refusing]})))
@@ -351,6 +360,19 @@ def test_series_are_those_of_the_table(parse: Parse) -> None:
     assert set(found) == expected
     for name, labels in found.items():
         assert labels - {"country", "device"} == set(FAMILIES[name].labels)
+
+
+def without_results() -> tuple[MeasureScores, ChangeSettings]:
+    """Half of many searches return no results, and a score is below its floor."""
+    shown = [Shown(country=name, values=(1.0, 1.0, 1.0)) for name in "AB"]
+    scores = compared([lane_view(shown, watermark_ms=NOW_MS + PLAN.timing.settle_ms)])
+    (hour,) = scores.comparisons
+    recent = hour.recent * 1000
+    recent[:, 2] = recent[:, 0] / 2
+    periods = {by: rows * 1000 for by, rows in hour.periods.items()}
+    windows = [replace(hour, window=w, recent=recent, periods=periods) for w in ("1h", "6h")]
+    floor = ScoreFloor(PLAN.metrics[0].name, "all", "all", 2.0)
+    return replace(scores, comparisons=windows), ChangeSettings(score_floors=(floor,))
 
 
 def fallen() -> Detection:

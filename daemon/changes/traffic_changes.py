@@ -1,0 +1,120 @@
+"""What changed in the data behind the scores: of a segment almost no searches are left, fewer of
+them get feedback, or more return no results. Pure.
+
+What an open change of a score tells already is left out.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+import numpy as np
+
+from relevanced.metrics import Floats
+
+from .evidence import share_z
+from .incidents import ALL
+from .settings import ChangeSettings
+
+TrafficMetric: TypeAlias = Literal["impressions", "feedback_share", "zero_results_share"]
+TRAFFIC_COLUMNS: Final = 3
+"""The first columns of rows of clicks: impressions, those with feedback, those with an empty
+list."""
+_IMPRESSIONS, _WITH_FEEDBACK, _EMPTY = range(TRAFFIC_COLUMNS)
+CLEAR_HOUR: Final = 4.0
+"""Standard errors of a share in the last hour, where the last six hours are beyond
+`CLEAR_SIX_HOURS` too."""
+CLEAR_SIX_HOURS: Final = 3.0
+
+
+@dataclass(frozen=True, eq=False)
+class TrafficSides:
+    """A window beside the mean of its earlier periods: (segments, `TRAFFIC_COLUMNS`) counts."""
+
+    now: Floats
+    before: Floats
+    periods: int
+
+    def shares(self, column: int) -> tuple[Floats, Floats]:
+        """The share of impressions that a column counts, now and before: (segments,) each."""
+        return (
+            _ratio(self.now[:, column], self.now[:, _IMPRESSIONS]),
+            _ratio(self.before[:, column], self.before[:, _IMPRESSIONS]),
+        )
+
+    def z(self, column: int, settings: ChangeSettings) -> Floats:
+        """The change of that share in standard errors: (segments,)."""
+        sizes = self.now[:, _IMPRESSIONS], self.before[:, _IMPRESSIONS] * self.periods
+        noise = settings.design_effect, settings.share_drift_ratio
+        return share_z(*self.shares(column), *sizes, *noise)
+
+
+@dataclass(frozen=True)
+class TrafficChange:
+    """A number of a segment that is far from what is usual in the last hour."""
+
+    segment: tuple[str, str]
+    metric: TrafficMetric
+    before: float
+    """What is usual: a share of the impressions, or impressions."""
+    now: float
+    z: float | None = None
+    """The change of a share in standard errors."""
+
+    @property
+    def urgency(self) -> Literal["page", "ticket"]:
+        """That of all searches pages."""
+        return "page" if self.segment == ALL else "ticket"
+
+
+def traffic_changes(
+    segments: Sequence[tuple[str, str]],
+    hour: TrafficSides,
+    six_hours: TrafficSides | None,
+    settings: ChangeSettings,
+    told: Collection[str] = (),
+    *,
+    has_gap: bool = False,
+) -> Iterator[TrafficChange]:
+    """Those of the last hour; of shares those that the last six hours confirm.
+
+    `settings` have the design effect that is used. `told` are the urgencies of the open changes of
+    the scores by feedback: one that pages tells of all shares, a ticket of those of segments.
+    `has_gap`: some of the hour is a time without feedback, whose share says nothing.
+    """
+    yield from _silent(segments, hour, settings)
+    if six_hours is None:
+        return
+    is_whole = np.array([segment == ALL for segment in segments], np.bool_)
+    are_told = np.where(is_whole, "page" in told, "page" in told or "ticket" in told)
+    counts = (hour.now[:, _IMPRESSIONS] >= settings.smallest_sample) & ~are_told
+    shares: tuple[tuple[TrafficMetric, int, float, float], ...] = (
+        ("feedback_share", _WITH_FEEDBACK, -1.0, settings.feedback_share_drop_ratio),
+        ("zero_results_share", _EMPTY, 1.0, settings.zero_results_rise_ratio),
+    )
+    for metric, column, worse, far in shares[1:] if has_gap else shares:
+        now, before = hour.shares(column)
+        z = hour.z(column, settings)
+        is_far = worse * (now - before) > far * before
+        is_clear = worse * z > CLEAR_HOUR
+        is_confirmed = worse * six_hours.z(column, settings) > CLEAR_SIX_HOURS
+        for at in np.flatnonzero(counts & is_far & is_clear & is_confirmed).tolist():
+            values = float(before[at]), float(now[at]), float(z[at])
+            yield TrafficChange(segments[at], metric, *values)
+
+
+def _silent(
+    segments: Sequence[tuple[str, str]], hour: TrafficSides, settings: ChangeSettings
+) -> Iterator[TrafficChange]:
+    """The segments with almost no impressions left. That all of them stop is known sooner."""
+    now, before = np.nan_to_num(hour.now[:, _IMPRESSIONS]), hour.before[:, _IMPRESSIONS]
+    few = (before >= settings.smallest_sample) & (now < before * settings.no_data_ratio)
+    for at in np.flatnonzero(few).tolist():
+        if segments[at] != ALL:
+            yield TrafficChange(segments[at], "impressions", float(before[at]), float(now[at]))
+
+
+def _ratio(value: Floats | float, by: Floats) -> Floats:
+    """NaN where `by` is 0."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(value / np.where(by == 0, np.nan, by))

@@ -1,0 +1,126 @@
+"""Changes of the data behind the scores, from lanes to what is served: during a fault, until what
+is compared has recovered, and not later."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from relevanced.daemon.changes import ChangeSettings, ScoreFloor
+from relevanced.daemon.exporter import Publisher
+from relevanced.daemon.lane import Rows
+from relevanced.daemon.panes import HOUR_MS
+from tests.daemon.exporter.two_countries import MINUTE_MS, NOW_MS, PLAN, Site
+
+SETTLE_MS = PLAN.timing.settle_ms
+FAULT_MS = NOW_MS - 12 * HOUR_MS
+MINUTES = 90
+"""So long the fault lasts."""
+IMPRESSIONS, WITH_FEEDBACK, EMPTY, ITEMS_WITH_FEEDBACK = range(4)
+US = 2
+
+
+class Faulty(Site):
+    """Searches of three days of which something is missing for a while; no score falls."""
+
+    def __init__(self, fault: Callable[[Rows], None]) -> None:
+        super().__init__(FAULT_MS - 50 * HOUR_MS, NOW_MS * 2, 0, 60)
+        for start in range(FAULT_MS, FAULT_MS + MINUTES * MINUTE_MS, MINUTE_MS):
+            fault(self.parts[start])
+
+    def served(self, publisher: Publisher, minute: int, name: str) -> dict[tuple[str, ...], float]:
+        """(label values that tell the sample, in their order) → value."""
+        as_of_ms = FAULT_MS + minute * MINUTE_MS + SETTLE_MS
+        text = b"".join(publisher.publish([self.lane(as_of_ms)], as_of_ms).text.plain).decode()
+        wanted = ("metric", "segment", "country", "urgency", "side")
+        return {
+            tuple(sample.labels[label] for label in wanted if label in sample.labels): sample.value
+            for family in text_string_to_metric_families(text)
+            for sample in family.samples
+            if sample.name == name
+        }
+
+
+def without_results(rows: Rows) -> None:
+    rows[:, EMPTY] = rows[:, IMPRESSIONS] * 3 // 10
+
+
+def without_clicks(rows: Rows) -> None:
+    """As a share: the scores keep what they count."""
+    rows[:, WITH_FEEDBACK] //= 20
+
+
+def without_american_searches(rows: Rows) -> None:
+    rows[0] -= rows[US]
+    rows[US] = 0
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        (
+            without_results,
+            {("zero_results_share", "all", "page"), ("zero_results_share", "US", "US", "ticket")},
+        ),
+        (
+            without_clicks,
+            {("feedback_share", "all", "page"), ("feedback_share", "US", "US", "ticket")},
+        ),
+        (without_american_searches, {("impressions", "US", "US", "ticket")}),
+    ],
+    ids=lambda given: getattr(given, "__name__", ""),
+)
+def test_it_is_served_while_it_lasts_and_over_when_the_hour_is(
+    fault: Callable[[Rows], None], said: set[tuple[str, ...]]
+) -> None:
+    site, publisher = Faulty(fault), Publisher(PLAN)
+
+    def served(minute: int) -> set[tuple[str, ...]]:
+        return set(site.served(publisher, minute, "relevanced_traffic_change_open"))
+
+    assert served(-10) == set()
+    assert said <= served(65) and said <= served(MINUTES)
+    for minutes_later in (75, 120, 240, 600):
+        assert served(MINUTES + minutes_later) == set()
+
+
+def test_a_time_without_any_feedback_changes_no_share() -> None:
+    def without_any(rows: Rows) -> None:
+        rows[:, [WITH_FEEDBACK, ITEMS_WITH_FEEDBACK]] = 0
+
+    site, publisher = Faulty(without_any), Publisher(PLAN)
+    for minute in (-10, 30, 65, MINUTES, MINUTES + 30, MINUTES + 59, MINUTES + 70, MINUTES + 240):
+        assert site.served(publisher, minute, "relevanced_traffic_change_open") == {}, minute
+
+
+def test_both_sides_are_served_with_what_is_open() -> None:
+    site, publisher = Faulty(without_results), Publisher(PLAN)
+    levels = site.served(publisher, 70, "relevanced_traffic_change_open_level")
+    assert levels["zero_results_share", "all", "before"] == 0
+    assert levels["zero_results_share", "all", "now"] == pytest.approx(0.29, abs=0.01)
+    (z,) = (
+        value
+        for labels, value in site.served(publisher, 70, "relevanced_traffic_change_open_z").items()
+        if labels == ("zero_results_share", "all")
+    )
+    assert z > 10
+
+
+def test_a_score_is_served_while_it_is_below_its_floor() -> None:
+    """A floor that nothing usual reaches: no score changed, so no open change tells it."""
+    site = Faulty(lambda rows: None)
+    floors = tuple(
+        ScoreFloor(metric, *segment, floor)
+        for metric, segment, floor in (
+            ("Success@10", ("all", "all"), 0.71),
+            ("Success@10", ("country", "US"), 0.3),
+            ("RR@10", ("country", "FR"), 1.0),
+            ("P@1", ("all", "all"), 1.0),
+        )
+    )
+    publisher = Publisher(PLAN, replace(ChangeSettings(), score_floors=floors))
+    served = site.served(publisher, 60, "relevanced_score_below_floor")
+    assert served == {("Success@10", "all"): pytest.approx(0.7, abs=0.01)}
+    quiet = Publisher(PLAN, replace(ChangeSettings(), score_floors=floors, smallest_sample=9999))
+    assert site.served(quiet, 60, "relevanced_score_below_floor") == {}
