@@ -244,7 +244,7 @@ OF_THE_JOIN: Final = (
         "admission: one value more than the limit",
         "if len(self.seen[grouping]) >= self.plan.admitted_values:",
         "if len(self.seen[grouping]) > self.plan.admitted_values:",
-        "tests/daemon/lane/test_admission.py tests/daemon/test_equality.py",
+        "tests/daemon/lane/test_segment_admission.py tests/daemon/test_equality.py",
     ),
 )
 
@@ -712,10 +712,34 @@ OF_STATEMENTS: Final = (
         CHANGES,
     ),
     Mutant(
-        "evidence: the design effect is left out of feedback",
-        "variance = noise.design_effect * inverse * mean * (1 - mean)",
-        "variance = inverse * mean * (1 - mean)",
-        CHANGES,
+        "evidence: the design effect is left out of shares",
+        "variance = design_effect * (1 / counts[0] + 1 / counts[1]) * mean * (1 - mean)",
+        "variance = (1 / counts[0] + 1 / counts[1]) * mean * (1 - mean)",
+        f"{CHANGES}/test_patterns.py {CHANGES}/test_traffic_changes.py",
+    ),
+    Mutant(
+        "traffic: the last hour tells a share alone",
+        "is_confirmed = worse * six_hours.z(column, settings) > CLEAR_SIX_HOURS",
+        "is_confirmed = is_clear",
+        f"{CHANGES}/test_traffic_changes.py",
+    ),
+    Mutant(
+        "traffic: one period stands for all",
+        "sizes = self.now[:, _IMPRESSIONS], self.before[:, _IMPRESSIONS] * self.periods",
+        "sizes = self.now[:, _IMPRESSIONS], self.before[:, _IMPRESSIONS]",
+        f"{CHANGES}/test_traffic_changes.py",
+    ),
+    Mutant(
+        "traffic: an hour with a time without feedback counts",
+        "in shares[1:] if has_gap else shares:",
+        "in shares:",
+        f"{CHANGES}/test_traffic_changes.py tests/daemon/exporter/test_traffic_changes.py",
+    ),
+    Mutant(
+        "traffic: what an open change tells is told again",
+        "counts = (hour.now[:, _IMPRESSIONS] >= settings.smallest_sample) & ~are_told",
+        "counts = hour.now[:, _IMPRESSIONS] >= settings.smallest_sample",
+        f"{CHANGES}/test_traffic_changes.py",
     ),
     Mutant(
         "evidence: the shape of RR contains Success",
