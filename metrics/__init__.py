@@ -74,7 +74,7 @@ from .inference import (
 from .interleaving import credits, preference
 from .lists import Booleans, Floats, Integers, Lists, by_column, distinct
 from .metric import NEEDS, Direction, Entry, Metric, Need, resolve
-from .names import several, split
+from .multiple_testing import discoveries
 from .propensities import (
     CLIP,
     Propensities,
@@ -89,7 +89,6 @@ from .propensities import (
 from .sample_ratio import (
     ALARM_LOG_EVALUE,
     CONCENTRATIONS,
-    discoveries,
     sample_ratio_chi_square_p,
     sample_ratio_log_evalue,
 )
@@ -113,6 +112,7 @@ from .sequences import (
     relative_bounds,
     relative_statement,
 )
+from .spelling import several, split
 from .stratification import (
     balanced_impressions,
     over_periods,

@@ -12,7 +12,7 @@ import numpy as np
 from . import behaviour, binary, graded, propensities, sets
 from .lists import Booleans, Floats, Integers, Lists, ratio
 from .metric import Metric
-from .names import number_text
+from .spelling import number_text
 
 TableFormula: TypeAlias = Callable[[sets.Contingency, Metric], Floats]
 """Of a set metric: (n,) values of the fourfold tables of n queries."""

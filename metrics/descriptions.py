@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from .catalog import CATALOG, parse
 from .metric import Direction, Entry, Need, Parameter
-from .names import Spelling, join, number_text, other_names
+from .spelling import Spelling, join, number_text, other_names
 
 _BETTER = {"up": "higher", "down": "lower", "none": "neither"}
 

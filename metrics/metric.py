@@ -13,7 +13,7 @@ from typing import Final, Literal, TypeAlias
 import numpy as np
 
 from .lists import Floats, Lists
-from .names import Spelling, join, number_text, split, suggest
+from .spelling import Spelling, join, number_text, split, suggest
 
 Value: TypeAlias = str | float
 Direction: TypeAlias = Literal["up", "down", "none"]

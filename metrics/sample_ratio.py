@@ -12,18 +12,13 @@ The e-value depends on the counts alone, so looks may come at any time.
 A concentrated Dirichlet distribution finds small mismatches among many users, and is blind to gross
 ones among few, which it deems impossible. The mixture of several concentrations finds both.
 Source: Lindon and Malek 2022; Ville 1939.
-
-Multiple testing: which of many hypotheses, such as segments, to reject.
 """
 
 import math
 from collections.abc import Sequence
 from typing import Final
 
-import numpy as np
-
 from .distributions import chi_square_tail
-from .lists import Booleans, Floats
 
 CONCENTRATIONS: Final = (10.0, 1_000.0, 10_000.0)
 """How close to the planned shares the alternatives of the mixture are, each with equal weight: the
@@ -96,24 +91,3 @@ def planned_shares(counts: Sequence[int], weights: Sequence[float]) -> list[floa
     if not all(0.0 < weight < math.inf for weight in weights):
         raise ValueError(f"weights={list(weights)}: must be above 0")
     return [weight / math.fsum(weights) for weight in weights]
-
-
-def discoveries(log_evalues: Floats, alpha: float = 0.05) -> Booleans:
-    """e-BH: the hypotheses to reject at a false discovery rate of at most alpha.
-
-    Rejects those with the k greatest e-values, for the greatest k whose k-th log e-value is at
-    least ln(m / (k alpha)). Valid under any dependence, such as that of overlapping segments.
-    log_evalues (m,) -> (m,). NaN (undefined) is never rejected, but counts in m.
-    Source: Wang and Ramdas 2022.
-
-    >>> discoveries(np.log([900.0, 12.0, 60.0]), 0.05).tolist()
-    [True, False, True]
-    """
-    evidence = np.where(np.isnan(log_evalues), -np.inf, log_evalues)
-    ranks = np.arange(1, len(evidence) + 1)
-    thresholds = math.log(max(len(evidence), 1) / alpha) - np.log(ranks)
-    # A value equal to its threshold is rejected; the slack covers the rounding of the logarithms.
-    reached = np.flatnonzero(np.sort(evidence)[::-1] >= thresholds - 1e-12)
-    if not reached.size:
-        return np.zeros(len(evidence), dtype=np.bool_)
-    return np.asarray(evidence >= thresholds[reached[-1]] - 1e-12)

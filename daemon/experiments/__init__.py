@@ -27,10 +27,7 @@ from .exclusion import (
 )
 from .findings import FindingsCache, findings, sample_ratio
 from .report import render_days, render_report, report_table
-from .strata import buckets_of, metrics_of
-from .tallies import (
-    DAY_MS,
-    DAYS_KEPT,
+from .spec import (
     IMPRESSION,
     INTERLEAVED,
     MOST_STRATA,
@@ -38,12 +35,17 @@ from .tallies import (
     PLANNED_IMPRESSIONS,
     USER,
     Assignment,
-    Experiments,
-    MergedTallies,
     Role,
     Spec,
-    Tallies,
     Tracking,
+)
+from .strata import buckets_of, metrics_of
+from .tallies import (
+    DAY_MS,
+    DAYS_KEPT,
+    Experiments,
+    MergedTallies,
+    Tallies,
     day_start,
     merge_tallies,
 )

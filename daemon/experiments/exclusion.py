@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from relevanced.metrics import Integers
 
 from .arms import Arm
-from .tallies import Spec, declare_ramp, units_of
+from .spec import Spec, declare_ramp, units_of
 from .types import Excluded, ExcludedVariant, SampleRatio, mismatched
 
 Stretch: TypeAlias = tuple[int, int]

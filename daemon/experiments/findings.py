@@ -25,16 +25,9 @@ from relevanced.metrics import (
 from .arms import Arm
 from .days import compare_variant, day_name, divided, planned_for_two, share_periods
 from .exclusion import instant_text
+from .spec import IMPRESSION, INTERLEAVED, MOST_STRATA, Spec, Tracking
 from .strata import Strata, compare_segments, metrics_of
-from .tallies import (
-    IMPRESSION,
-    INTERLEAVED,
-    MOST_STRATA,
-    MergedTallies,
-    Spec,
-    Tallies,
-    Tracking,
-)
+from .tallies import MergedTallies, Tallies
 from .types import (
     BusyUnit,
     Finding,

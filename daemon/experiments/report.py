@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from .days import DAYS_CAUTION
-from .tallies import IMPRESSION, INTERLEAVED, units_of
+from .spec import IMPRESSION, INTERLEAVED, units_of
 from .types import (
     DayEffect,
     Excluded,

@@ -26,7 +26,8 @@ from relevanced.metrics import (
 )
 
 from .arms import Arm
-from .tallies import MergedTallies, Spec
+from .spec import Spec
+from .tallies import MergedTallies
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import msgspec
 
 from relevanced.metrics import ALARM_LOG_EVALUE, Verdict
 
-from .tallies import Role
+from .spec import Role
 
 
 class SegmentFinding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -6,7 +6,8 @@ from typing import Final
 
 from relevanced.metrics import MINIMUM_BUCKETS, Undefined
 
-from .tallies import CONTROLS, INTERLEAVED, MergedTallies, Spec, declare_ramp, section_of, units_of
+from .spec import CONTROLS, INTERLEAVED, Spec, declare_ramp, section_of, units_of
+from .tallies import MergedTallies
 from .types import BusyUnit, SampleRatio, mismatched
 from .verdicts import percent
 

@@ -67,17 +67,17 @@ from .measures import (
     rows_plan,
 )
 from .open_changes import floor_samples, open_change_samples, traffic_change_samples
-from .publisher import (
+from .published import (
     TAKEN_OVER,
     Condition,
     MetricsText,
     Published,
-    Publisher,
     Reading,
     metrics_text,
     of_reading,
     publish,
 )
+from .publisher import Publisher
 from .releases import LEAST_IMPRESSIONS, LEAST_KNOWN_MS, MOST_NEW, REACH_MS, FirstSights
 from .sample_series import TAKEN, experiment_samples, file_samples, label_names
 from .scorer import Scorer

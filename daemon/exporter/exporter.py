@@ -29,7 +29,8 @@ from . import kept
 from .catching_up import CatchUp, CatchUpProgress
 from .kept import ExampleReads, KeptMarkers, PastReads
 from .measures import Told
-from .publisher import Condition, MetricsText, Published, Publisher, of_reading
+from .published import Condition, MetricsText, Published, of_reading
+from .publisher import Publisher
 
 log = structlog.get_logger(__name__)
 

@@ -45,8 +45,8 @@ from .measures import (
     expected,
     over_periods,
 )
-from .open_changes import BOUNDS
 from .sample_series import (
+    ONSET_BOUNDS,
     Bodies,
     Sample,
     add,
@@ -395,7 +395,7 @@ def _of_found(found: FoundChanges, labels: list[str]) -> Iterator[Sample]:
                 float(found.loss[index]), 6
             )
             yield FAMILIES["relevanced_change_z"], label, round(float(found.z[index]), 3)
-        for bound, times in zip(BOUNDS, bounds, strict=True):
+        for bound, times in zip(ONSET_BOUNDS, bounds, strict=True):
             if isfinite(times[index]):
                 yield FAMILIES[
                     "relevanced_change_onset_timestamp_seconds"

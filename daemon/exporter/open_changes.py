@@ -22,10 +22,8 @@ from ..telemetry import FAMILIES
 from ..views import Segment, estimates
 from .baselines import BaselineComparison
 from .measures import Detection, MeasureScores, expected
-from .sample_series import Sample, escape, label_names, segment_labels
+from .sample_series import ONSET_BOUNDS, Sample, escape, label_names, segment_labels
 
-BOUNDS: Final = ("earliest", "likely", "latest")
-"""Values of the label `bound` of an onset."""
 SIDES: Final = ("before", "now")
 """Values of the label `side`."""
 
@@ -120,7 +118,7 @@ def _of(change: ToldChange, labels: str) -> Iterator[Sample]:
     told = f'against="{change.against}",pattern="{change.pattern}",urgency="{change.urgency}"'
     yield FAMILIES["relevanced_change_open"], f"{labels},{told}", 1
     bounds = (onset.earliest, onset.likely, onset.latest)
-    for bound, time_ms in zip(BOUNDS, bounds, strict=True):
+    for bound, time_ms in zip(ONSET_BOUNDS, bounds, strict=True):
         if time_ms is not None:
             yield FAMILIES[
                 "relevanced_change_open_since_timestamp_seconds"

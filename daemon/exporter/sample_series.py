@@ -34,6 +34,9 @@ TAKEN: Final = frozenset(
 )
 """Label names that already have a meaning, here or in Prometheus."""
 
+ONSET_BOUNDS: Final = ("earliest", "likely", "latest")
+"""Values of the label `bound` of an onset."""
+
 _VALID: Final = re.compile(r"(?!__)[a-zA-Z_][a-zA-Z0-9_]*\Z")
 _INVALID_CHARACTER: Final = re.compile(r"[^a-zA-Z0-9_]")
 

@@ -271,7 +271,7 @@ class HttpServer:
 
     async def _startedz(self, _: web.Request) -> web.StreamResponse:
         published = self.published
-        self._has_started |= published.has_started
+        self._has_started |= probes.has_started(published.conditions)
         return _json(*probes.readiness(self._has_started, published.conditions))
 
 

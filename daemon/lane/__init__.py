@@ -3,8 +3,8 @@ without the rules that decide which events join.
 """
 
 from . import (
-    attribute_texts,
     chain,
+    derived_attributes,
     judged,
     new_impressions,
     query_examples,
@@ -12,23 +12,7 @@ from . import (
     scoring,
     settling,
 )
-from .admission import (
-    Admission,
-    Admitted,
-    Combination,
-    LaneSegments,
-    admitted_of,
-    attribute_values,
-    escape,
-    segment_of,
-)
-from .attribute_texts import (
-    NOT_PARSED,
-    AttributeTexts,
-    DerivedAttributes,
-    ParsedAttributes,
-    once_per_text,
-)
+from .attribute_texts import NOT_PARSED, AttributeTexts, ParsedAttributes, once_per_text
 from .chain import WAY_OUT, Chain, Taken, lost_records
 from .columns import arrays, indexes
 from .columns.arrays import (
@@ -57,6 +41,7 @@ from .columns.texts import (
     merged,
     piece,
 )
+from .derived_attributes import DerivedAttributes
 from .experiments import settle_experiments
 from .gain_states import NO_STATE, GainState, GainStates, lists_of, scaled, score_states, with_cell
 from .judged import (
@@ -135,6 +120,16 @@ from .row_sets import (
     summed,
     take,
 )
+from .segment_admission import (
+    Admission,
+    Admitted,
+    Combination,
+    LaneSegments,
+    admitted_of,
+    attribute_values,
+    escape,
+    segment_of,
+)
 from .settling import latest_ms
 from .waiting import Held, LaterPage, Waiting, WaitingFeedback
 from .watermarks import (
@@ -153,7 +148,6 @@ __all__ = (
     "Admitted",
     "admitted_of",
     "arrays",
-    "attribute_texts",
     "attribute_values",
     "AttributeTexts",
     "BEFORE",
@@ -168,6 +162,7 @@ __all__ = (
     "Combination",
     "COUNT_FAMILIES",
     "cut",
+    "derived_attributes",
     "DerivedAttributes",
     "DTYPES",
     "encode_items",

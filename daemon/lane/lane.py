@@ -21,7 +21,6 @@ from ..plan import (
     BY_JUDGEMENTS,
     Plan,
 )
-from .admission import Admission, LaneSegments
 from .attribute_texts import AttributeTexts
 from .chain import Chain
 from .columns.arrays import Numbers, new_column
@@ -32,6 +31,7 @@ from .new_impressions import Assignments, QueryKeys, SearchColumns, SubjectColum
 from .open_impressions import OpenImpressions
 from .queries import LaneQueries, queries_of
 from .row_sets import OptionalRows, PagedRows, Rows, RowSet
+from .segment_admission import Admission, LaneSegments
 from .waiting import WaitingFeedback
 from .watermarks import Pending, lane_watermark_ms, moved
 

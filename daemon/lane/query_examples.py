@@ -21,10 +21,10 @@ from ..queries import (
     first_examples,
     order_of,
 )
-from .admission import attribute_values
 from .columns.arrays import new_column
 from .lane import BEFORE, Lane
 from .queries import QUERY_COUNT_COLUMNS, WHOLE, SettledSearches
+from .segment_admission import attribute_values
 
 _SCORED: Final = len(QUERY_COUNT_COLUMNS)
 """The column, of those of WHOLE, in which the first metric says whether it is defined."""

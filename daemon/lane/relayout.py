@@ -21,7 +21,6 @@ from relevanced.metrics import Integers
 from ..panes import JUMP_MS, PaneKey, Window, pane_start
 from ..plan import COUNT_COLUMNS, METRIC_COLUMNS, NO_SURFACE, WEIGHT_COLUMNS, Plan
 from . import row_sets
-from .admission import Admission, LaneSegments
 from .attribute_texts import AttributeTexts
 from .columns.arrays import new_column
 from .gain_states import NO_STATE, GainStates
@@ -37,6 +36,7 @@ from .queries import has_same_queries
 from .query_settling import begin_queries
 from .row_sets import PAGE_ROWS, PagedRows
 from .scoring import apply_changes
+from .segment_admission import Admission, LaneSegments
 from .unjudged_items import begin_missing, has_same_missing
 
 Instant = int | None

@@ -1,6 +1,8 @@
 """The answers of the probes `/livez`, `/readyz` and `/startedz`. Pure."""
 
+from collections.abc import Iterable
 from http import HTTPStatus
+from typing import Final
 
 import msgspec
 
@@ -18,6 +20,15 @@ class Readiness(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     ready: bool
     conditions: tuple[Condition, ...]
+
+
+STARTING: Final = ("started", "group", "snapshot")
+"""Conditions that say whether a process could begin its work."""
+
+
+def has_started(conditions: Iterable[Condition]) -> bool:
+    """Whether nothing keeps a process from its work; lanes may need help all the same."""
+    return all(condition.ok for condition in conditions if condition.name in STARTING)
 
 
 def alive() -> tuple[int, bytes]:

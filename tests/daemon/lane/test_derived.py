@@ -3,7 +3,7 @@
 import pytest
 
 from relevanced.daemon.judgements import IndexEntry, Timeline
-from relevanced.daemon.lane import DerivedAttributes, attribute_texts
+from relevanced.daemon.lane import DerivedAttributes, derived_attributes
 from relevanced.daemon.queries import Derivation
 
 LENGTH = Derivation("length", words=(1, 2))
@@ -43,7 +43,7 @@ def test_a_text_is_matched_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_is_remembered_is_bounded_and_forgetting_changes_no_value(
     letter: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(attribute_texts, "MOST_REMEMBERED", 1_000)
+    monkeypatch.setattr(derived_attributes, "MOST_REMEMBERED", 1_000)
     attributes, sizes = DerivedAttributes((LENGTH, KIND)), []
     for number in range(500):
         query = f"{letter}{number} b" * (1 + number % 3)
@@ -52,7 +52,7 @@ def test_what_is_remembered_is_bounded_and_forgetting_changes_no_value(
             "kind": "1" if letter == "a" else None,
         }
         sizes.append(len(attributes._keys) + len(attributes._matched["kind"]))
-    assert 5 < max(sizes) <= 1_000 // attribute_texts.ENTRY_CHARACTERS + 5
+    assert 5 < max(sizes) <= 1_000 // derived_attributes.ENTRY_CHARACTERS + 5
 
 
 def test_texts_of_all_alphabets_are_derived_together() -> None:
@@ -107,8 +107,8 @@ def test_steps_leave_nothing_to_work_out(letter: str, monkeypatch: pytest.Monkey
     attributes.begin()
     assert sum(1 for _ in attributes.steps([*queries, None])) > 1
     expected = DerivedAttributes(derivations).of_all(queries, NOW * len(queries))
-    monkeypatch.setattr(attribute_texts, "key_steps", None)
+    monkeypatch.setattr(derived_attributes, "key_steps", None)
     monkeypatch.setattr(Derivation, "value_of", None)
     if letter != "a":
-        monkeypatch.setattr(attribute_texts, "keys_of", None)
+        monkeypatch.setattr(derived_attributes, "keys_of", None)
     assert attributes.of_all(queries, NOW * len(queries)) == expected

@@ -1,4 +1,4 @@
-"""The grammar of metric names such as `nDCG(gain=linear)@10`: split a name, join its parts.
+"""The spelling of metric names such as `nDCG(gain=linear)@10`: split a name, join its parts.
 
 It does not depend on the catalog.
 
