@@ -194,11 +194,11 @@ def test_runbook_has_no_section_for_a_removed_alert() -> None:
     assert documented == {alert["alert"].lower() for alert in alerts()}
 
 
-def test_settings_missing_compares_with_the_number_of_settings() -> None:
+def test_settings_missing_expects_the_number_of_settings() -> None:
     (missing,) = (rule for rule in alerts() if rule["alert"] == "RelevancedSettingsMissing")
     count = str(len(ChangeSettings().numbers))
     assert re.findall(r"< (\d+)", missing["expr"]) == [count]
-    assert f"compare with {count}." in missing["annotations"]["description"]
+    assert f"expect {count}." in missing["annotations"]["description"]
 
 
 def test_rules_compare_with_settings_that_are_served() -> None:
