@@ -100,7 +100,7 @@ from .silence import (
 )
 from .text import recovery
 from .timeline import HOUR_MS, MINUTE_MS, ScoreNoise, ScoreTimeline, groups
-from .traffic_changes import TRAFFIC_COLUMNS, TrafficChange, TrafficSides, traffic_changes
+from .traffic_changes import TRAFFIC_COUNTS, TrafficChange, TrafficSides, traffic_changes
 from .urgency import ToldChange, is_below_floor, told_changes
 from .weeks import (
     ENDS,
@@ -257,7 +257,7 @@ __all__ = (
     "threshold",
     "told_changes",
     "ToldChange",
-    "TRAFFIC_COLUMNS",
+    "TRAFFIC_COUNTS",
     "traffic_changes",
     "TrafficChange",
     "TrafficSides",

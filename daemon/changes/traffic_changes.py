@@ -17,10 +17,10 @@ from .incidents import ALL
 from .settings import ChangeSettings
 
 TrafficMetric: TypeAlias = Literal["impressions", "feedback_share", "zero_results_share"]
-TRAFFIC_COLUMNS: Final = 3
+TRAFFIC_COUNTS: Final = 3
 """The first columns of rows of clicks: impressions, those with feedback, those with an empty
 list."""
-_IMPRESSIONS, _WITH_FEEDBACK, _EMPTY = range(TRAFFIC_COLUMNS)
+_IMPRESSIONS, _WITH_FEEDBACK, _EMPTY = range(TRAFFIC_COUNTS)
 CLEAR_HOUR: Final = 4.0
 """Standard errors of a share in the last hour, where the last six hours are beyond
 `CLEAR_SIX_HOURS` too."""
@@ -29,7 +29,7 @@ CLEAR_SIX_HOURS: Final = 3.0
 
 @dataclass(frozen=True, eq=False)
 class TrafficSides:
-    """A window beside the mean of its earlier periods: (segments, `TRAFFIC_COLUMNS`) counts."""
+    """A window beside the mean of its earlier periods: (segments, `TRAFFIC_COUNTS`) counts."""
 
     now: Floats
     before: Floats
@@ -114,7 +114,7 @@ def _silent(
             yield TrafficChange(segments[at], "impressions", float(before[at]), float(now[at]))
 
 
-def _ratio(value: Floats | float, by: Floats) -> Floats:
+def _ratio(value: Floats, by: Floats) -> Floats:
     """NaN where `by` is 0."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(value / np.where(by == 0, np.nan, by))

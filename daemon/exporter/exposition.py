@@ -54,8 +54,7 @@ from .sample_series import (
     add_lines,
     escape,
     experiment_samples,
-    label_names,
-    segment_labels,
+    labels_of,
     with_exemplar,
 )
 
@@ -118,7 +117,7 @@ def render_windows(scores: MeasureScores) -> Exposition:
     """Both texts of the windows of a measure."""
     bodies: Bodies = {}
     plan, of_windows = scores.plan, scores.measure.families.windows
-    labels = _segment_labels(scores.segments, plan)
+    labels = labels_of(scores.segments, plan)
     for window in scores.windows:
         tail = f',window="{escape(window.window)}"'
         tail += f',view="{window.view}"}} ' if "view" in of_windows.score.labels else "} "
@@ -131,7 +130,7 @@ def render_windows(scores: MeasureScores) -> Exposition:
 def render_compared(scores: MeasureScores) -> Exposition:
     """Both texts of the last hours and their baselines, for the segments that gauges show."""
     bodies: Bodies = {}
-    labels, measure = _segment_labels(scores.segments, scores.plan), scores.measure
+    labels, measure = labels_of(scores.segments, scores.plan), scores.measure
     for comparison in scores.comparisons:
         tail = f',window="{comparison.window}"}} '
         periods = [*comparison.periods.values()]
@@ -171,7 +170,7 @@ def render_traffic(
     """Both texts of what a snapshot says beside its windows. A family without a sample is left
     out. The exemplar, in OpenMetrics, is that of the whole by the first metric."""
     bodies: Bodies = {}
-    _add_counters(bodies, counters, _segment_labels(counters.segments, plan), plan)
+    _add_counters(bodies, counters, labels_of(counters.segments, plan), plan)
     _add_counts(bodies, snapshot, plan)
     _add_times(bodies, snapshot, plan)
     if plan.surfaces is not None:
@@ -217,11 +216,6 @@ def joined(*expositions: Exposition) -> Exposition:
         tuple(chunk for each in expositions for chunk in each.text),
         tuple(chunk for each in expositions for chunk in each.openmetrics),
     )
-
-
-def _segment_labels(segments: Sequence[tuple[str, str]], plan: Plan) -> list[str]:
-    attributes = dict(zip(plan.grouping_names, ((), *plan.groupings), strict=True))
-    return segment_labels(segments, attributes, label_names(plan.groupings))
 
 
 def _texts(bodies: Bodies) -> Exposition:
@@ -369,8 +363,7 @@ MARKERS_OF_KIND: Final = 5
 
 def change_samples(judged: Detection, plan: Plan) -> Iterator[Sample]:
     """The samples of one look; what is unknown is absent."""
-    attributes = dict(zip(plan.grouping_names, ((), *plan.groupings), strict=True))
-    segments = segment_labels(judged.segments, attributes, label_names(plan.groupings))
+    segments = labels_of(judged.segments, plan)
     metrics = [f'metric="{escape(metric.name)}",' for metric in plan.metrics]
     labels = [metric + segment for segment in segments for metric in metrics]
     for found in judged.found:

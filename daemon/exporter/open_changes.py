@@ -9,7 +9,7 @@ import numpy as np
 
 from ..changes import (
     HOUR_MS,
-    TRAFFIC_COLUMNS,
+    TRAFFIC_COUNTS,
     ChangeSettings,
     Moved,
     ToldChange,
@@ -19,10 +19,10 @@ from ..changes import (
 )
 from ..plan import Plan
 from ..telemetry import FAMILIES
-from ..views import Segment, estimates
+from ..views import estimates
 from .baselines import BaselineComparison
 from .measures import Detection, MeasureScores, expected
-from .sample_series import ONSET_BOUNDS, Sample, escape, label_names, segment_labels
+from .sample_series import ONSET_BOUNDS, Sample, escape, labels_of
 
 SIDES: Final = ("before", "now")
 """Values of the label `side`."""
@@ -31,7 +31,7 @@ SIDES: Final = ("before", "now")
 def open_change_samples(measure: str, found: Detection, plan: Plan) -> Iterator[Sample]:
     """The samples of the changes of a measure; what is unknown is absent. `plan` has the groupings
     of its segments."""
-    segments = _labels([each.series[:2] for each in found.told], plan)
+    segments = labels_of([each.series[:2] for each in found.told], plan)
     for change, segment in zip(found.told, segments, strict=True):
         metric = escape(change.series[2])
         yield from _of(change, f'measure="{measure}",metric="{metric}",{segment}')
@@ -55,7 +55,7 @@ def traffic_change_samples(
             has_gap=_has_gap(scores),
         )
     )
-    segments = _labels([change.segment for change in found], scores.plan)
+    segments = labels_of([change.segment for change in found], scores.plan)
     for change, segment in zip(found, segments, strict=True):
         labels = f'metric="{change.metric}",{segment}'
         urgency = f'{labels},urgency="{change.urgency}"'
@@ -73,16 +73,18 @@ def floor_samples(scores: MeasureScores, change_settings: ChangeSettings) -> Ite
     if comparison is None or _has_gap(scores):
         return
     names = [metric.name for metric in scores.plan.metrics]
-    for floor in change_settings.score_floors:
-        segment = floor.grouping, floor.segment
-        if floor.metric not in names or segment not in scores.segments:
+    floors = {
+        (each.metric, each.grouping, each.segment): each for each in change_settings.score_floors
+    }
+    for (metric, *segment), floor in floors.items():
+        if metric not in names or tuple(segment) not in scores.segments:
             continue
-        row, index = scores.segments.index(segment), names.index(floor.metric)
+        row, index = scores.segments.index((floor.grouping, floor.segment)), names.index(metric)
         score = float(estimates(comparison.recent, scores.plan, index)[0][row])
         scored = float(comparison.recent[row, scores.plan.metric_column(index)])
         if is_below_floor(floor, score, scored, change_settings, scores.changes.told):
-            (label,) = _labels([segment], scores.plan)
-            labels = f'metric="{escape(floor.metric)}",{label}'
+            (label,) = labels_of([scores.segments[row]], scores.plan)
+            labels = f'metric="{escape(metric)}",{label}'
             yield FAMILIES["relevanced_score_below_floor"], labels, round(score, 6)
 
 
@@ -97,20 +99,15 @@ def _sides(comparisons: Sequence[BaselineComparison], window: str) -> TrafficSid
     found = _comparison(comparisons, window)
     if found is None or not found.periods:
         return None
-    periods = [*found.periods.values()]
-    before = expected(periods)[:, :TRAFFIC_COLUMNS].astype(np.float64)
-    return TrafficSides(found.recent[:, :TRAFFIC_COLUMNS], before, len(periods))
+    periods = [rows[:, :TRAFFIC_COUNTS] for rows in found.periods.values()]
+    before = expected(periods).astype(np.float64)
+    return TrafficSides(found.recent[:, :TRAFFIC_COUNTS], before, len(periods))
 
 
 def _has_gap(scores: MeasureScores) -> bool:
     """Whether some of the last hour that has settled is a time without feedback."""
     hour, gaps = _comparison(scores.comparisons, "1h"), scores.changes.gaps
     return bool(hour and gaps and gaps[-1].end_ms > hour.until_ms - HOUR_MS)
-
-
-def _labels(segments: Sequence[Segment], plan: Plan) -> list[str]:
-    attributes = dict(zip(plan.grouping_names, ((), *plan.groupings), strict=True))
-    return segment_labels(segments, attributes, label_names(plan.groupings))
 
 
 def _of(change: ToldChange, labels: str) -> Iterator[Sample]:

@@ -23,13 +23,13 @@ from ..views import SETTLED, LaneFiles, Segment, Snapshot
 
 TAKEN: Final = frozenset(
     (
-        *FAMILIES["relevanced_score"].labels,
-        "le",
-        "quantile",
-        "cluster",
-        "namespace",
-        "job",
-        "instance",
+        *(
+            label
+            for family in FAMILIES.values()
+            if "segment" in family.labels and "experiment" not in family.labels
+            for label in family.labels
+        ),
+        *("le", "quantile", "cluster", "namespace", "job", "instance"),
     )
 )
 """Label names that already have a meaning, here or in Prometheus."""
@@ -63,16 +63,11 @@ def escape(value: str) -> str:
     return value.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
 
 
-def segment_labels(
-    segments: Iterable[Segment],
-    groupings: Mapping[str, Sequence[str]],
-    names: Mapping[str, str],
-) -> list[str]:
-    """`grouping="…",segment="…"` and one label per attribute, for each segment.
-
-    `groupings` maps the name of a grouping to its attributes, `names` attributes to label names.
-    `other` stands for many values and has no attribute label.
-    """
+def labels_of(segments: Iterable[Segment], plan: Plan) -> list[str]:
+    """`grouping="…",segment="…"` and one label per attribute, for each segment. `other` stands for
+    many values and has no attribute label."""
+    groupings = dict(zip(plan.grouping_names, ((), *plan.groupings), strict=True))
+    names = label_names(plan.groupings)
     return [
         f'grouping="{escape(grouping)}",segment="{escape(segment)}"'
         + _attributes(segment, groupings.get(grouping, ()), names)

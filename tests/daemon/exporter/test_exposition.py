@@ -285,6 +285,18 @@ def test_a_taken_name_is_no_second_label(parse: Parse) -> None:
     assert one.labels["attr_view"] == "US"
 
 
+@pytest.mark.parametrize("name", ["side", "urgency", "pattern", "against", "bound", "measure"])
+def test_no_label_of_a_change_stands_twice(name: str, parse: Parse) -> None:
+    """Prometheus refuses a whole scrape for one sample with a label twice."""
+    plan = replace(PLAN, groupings=((name,),))
+    told = Detection(told=(replace(open_change(), series=(name, "x", "RR@10")),))
+    text = render_changes(open_change_samples("feedback", told, plan))
+    for family in parse(text):
+        for sample in family.samples:
+            assert sample.labels[f"attr_{name}"] == "x"
+    assert b"".join(text.text).count(f',{name}="x"'.encode()) == 0
+
+
 def with_new_metrics(view: LaneView) -> LaneView:
     """A lane that has had all of its metrics since a moment ago."""
     first = first_layouts(InForce(PLAN, 1))
