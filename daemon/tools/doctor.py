@@ -112,6 +112,8 @@ def doctor_command(
     """
     if (files and topics) or not (files or topics or config_file):
         raise click.UsageError("either FILE..., or --topics with --kafka, or --config")
+    if out is not None and Path(out).exists():
+        raise click.UsageError(f"--out {out}: the file exists and may be edited: name another one")
     config = _config(config_file, brokers, topics, registry)
     own, own_lines = own_schema(schema_file, descriptor_set, message)
     try:

@@ -313,7 +313,7 @@ def _candidates(profile: Profile, least_distinct: float) -> dict[str, float]:
     return found
 
 
-AGENT: Final = re.compile(r'(?i)(?:^|[."_])(?:user_?agent|ua)"?$')
+AGENT: Final = re.compile(r'(?i)(?:^|[."_])(?:user_?agent|agent|ua)"?$')
 """Paths of user agents."""
 CRAWLER: Final = "(?i)bot|crawl|spider|headless|preview"
 """What crawlers call themselves, also in the proposed rule."""

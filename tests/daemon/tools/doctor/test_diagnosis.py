@@ -196,6 +196,10 @@ def test_the_proposal_is_written_and_the_exit_code_says_whether_numbers_are_righ
     path.write_text(lines_of(records(SHAPES["ga4"].record)))
     result = CliRunner().invoke(doctor_command, [str(path), "--out", str(out)])
     assert result.exit_code == 0 and out.read_text() in result.output
+    out.write_text("edited = true")
+    result = CliRunner().invoke(doctor_command, [str(path), "--out", str(out)])
+    assert result.exit_code == 2 and "exists and may be edited" in result.output
+    assert out.read_text() == "edited = true"
     path.write_text(lines_of(records(lambda event: {"a": 1})))
     result = CliRunner().invoke(doctor_command, [str(path), "--output", "json"])
     assert result.exit_code == 1 and json.loads(result.output)["configuration"] is None

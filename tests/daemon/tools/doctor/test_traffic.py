@@ -96,7 +96,14 @@ def test_crawlers_are_counted_and_left_out_by_the_proposal() -> None:
 
 @pytest.mark.parametrize(
     ("member", "is_agent"),
-    [("userAgent", True), ("user_agent", True), ("ua", True), ("quality", False), ("lua", False)],
+    [
+        ("userAgent", True),
+        ("user_agent", True),
+        ("agent", True),
+        ("ua", True),
+        ("quality", False),
+        ("lua", False),
+    ],
 )
 def test_user_agents_are_known_by_the_name_of_their_member(member: str, is_agent: bool) -> None:
     assert bool(crawlers([{"context": {member: "bot"}}])) is is_agent
