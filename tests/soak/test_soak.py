@@ -33,8 +33,16 @@ def test_growth_beyond_the_bound_is_detected(growth: float, grows: bool) -> None
     assert ("GROWS" in line.text()) is grows
 
 
-def test_single_step_is_no_growth() -> None:
-    stepped = [1e6 + 5e5 * (hour > 2) for hour in HOURS]
+@pytest.mark.parametrize("size", [5e5, 5e7])
+@pytest.mark.parametrize("at_hour", [1, 2, 2.5, 3.3, 4])
+def test_single_step_is_no_growth(at_hour: float, size: float) -> None:
+    stepped = [1e6 + size * (hour > at_hour) + 100 * (hour % 7) for hour in HOURS]
     assert not trend("memory", HOURS, stepped, bound=1e5).grows
+    growing = [value + 2e5 * hour for hour, value in zip(HOURS, stepped, strict=True)]
+    assert trend("memory", HOURS, growing, bound=1e5).grows, "beside the step"
+
+
+def test_few_samples_are_no_trend() -> None:
+    stepped = [1e6] * 100
     with pytest.raises(ValueError, match="must be at least 24"):
         trend("memory", HOURS[:23], stepped[:23], bound=0)

@@ -21,11 +21,14 @@ class Trend:
     error: float
     bound: float
     """The allowed slope."""
+    steady: float
+    """Median slope between neighbouring blocks: of what is taken once it is that of the others."""
     last: float
 
     @property
     def grows(self) -> bool:
-        return self.slope - SIGNIFICANT * self.error > self.bound
+        is_beyond = self.slope - SIGNIFICANT * self.error > self.bound
+        return is_beyond and self.steady > self.bound
 
     def text(self) -> str:
         verdict = "GROWS" if self.grows else "flat"
@@ -45,4 +48,5 @@ def trend(name: str, hours: Sequence[float], values: Sequence[float], bound: flo
     slope = float(((x - x.mean()) * (y - y.mean())).sum()) / spread
     residuals = y - y.mean() - slope * (x - x.mean())
     error = float(np.sqrt((residuals**2).sum() / (BLOCKS - 2) / spread))
-    return Trend(name, slope, error, bound, float(values[-1]))
+    steady = float(np.median(np.diff(y) / np.diff(x)))
+    return Trend(name, slope, error, bound, steady, float(values[-1]))
