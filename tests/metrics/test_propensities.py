@@ -110,8 +110,8 @@ def test_standard_error_of_the_harvest_is_right(rng: np.random.Generator) -> Non
 @pytest.mark.parametrize("design", DESIGNS, ids=[design.name for design in DESIGNS])
 def test_intervals_of_harvests_cover_the_truth(design: Design, rng: np.random.Generator) -> None:
     """`make bench-experiments` has more harvests, of more sizes."""
-    found = coverage(rng, 16, design, 150)
-    assert found.known.min() > 100 and found.holds, (found.known, found.covering)
+    found = coverage(rng, 16, design, 300)
+    assert found.known.min() > 200 and found.holds, (found.known, found.covering)
 
 
 def some_queries(count: int, values: tuple[float, ...]) -> Exposures:
