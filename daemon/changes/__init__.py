@@ -3,6 +3,7 @@ pure arithmetic on plain arrays, without lanes or I/O.
 """
 
 from . import settings, text, weeks
+from .clicks_and_judged import Incident, incidents
 from .design_effect import (
     BEFORE_KNOWN,
     DAY,
@@ -18,7 +19,6 @@ from .design_effect import (
 from .evidence import COUNTS, UNKNOWN, Counts, Noise, Side, evidence, largest_mix_share
 from .fault_grouping import LATELY_MS, Scene, held_name, named, parted, undecided
 from .faults import FallGroup, Followed, Levels, followed, kept_together
-from .incidents import SHARES, SIZES, Incident, LiveRise, MeasuredChange, Moved, Story, incidents
 from .ledger import (
     KEPT_MS,
     MIXED,
@@ -98,6 +98,7 @@ from .silence import (
     silence,
     with_gaps,
 )
+from .story import SHARES, SIZES, LiveRise, MeasuredChange, Moved, Story
 from .text import recovery
 from .timeline import HOUR_MS, MINUTE_MS, ScoreNoise, ScoreTimeline, groups
 from .traffic_changes import TRAFFIC_COUNTS, TrafficChange, TrafficSides, traffic_changes

@@ -13,9 +13,9 @@ import numpy as np
 
 from relevanced.metrics import Floats, Integers
 
-from .incidents import LiveRise, MeasuredChange
 from .recovery import ERRORS, LEAST_SCORED
 from .scan import LEAST_LOSS, LOW_Z
+from .story import LiveRise, MeasuredChange
 from .timeline import from_the_top, variance
 
 RAISED: Final = ("Success", "RR", "P", "ERR", "R")

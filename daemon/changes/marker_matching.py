@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Sequence
 
-from .incidents import Story
 from .ledger import FallOnset
 from .markers import REACH_MS, Marker, ordered
+from .story import Story
 
 
 def beside(story: Story, markers: Iterable[Marker]) -> tuple[Marker, ...]:

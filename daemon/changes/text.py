@@ -5,11 +5,11 @@ from datetime import UTC, datetime
 from math import ceil
 from typing import Final, TypeAlias
 
-from .incidents import ALL, Story
 from .ledger import MIXED, FallOnset
 from .markers import Marker
 from .noticeable import Noticed
 from .silence import FeedbackGap, Silence
+from .story import ALL, Story
 
 Tone: TypeAlias = str
 MISSING: Final = "relevanced judgements missing"

@@ -13,8 +13,8 @@ import numpy as np
 from relevanced.metrics import Floats
 
 from .evidence import share_z
-from .incidents import ALL
 from .settings import ChangeSettings
+from .story import ALL
 
 TrafficMetric: TypeAlias = Literal["impressions", "feedback_share", "zero_results_share"]
 TRAFFIC_COUNTS: Final = 3

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from .incidents import ALL, Moved, Story
 from .ledger import FallOnset, Series
 from .settings import ChangeSettings, ScoreFloor, is_leading
+from .story import ALL, Moved, Story
 from .timeline import HOUR_MS
 
 Urgency: TypeAlias = Literal["page", "ticket", "none"]

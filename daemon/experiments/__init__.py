@@ -4,7 +4,7 @@ values, without events, lanes or I/O.
 
 from . import exclusion, tallies
 from .arms import MOST_BUSY, USER_PAGES, Arm, Busiest
-from .days import (
+from .by_day import (
     DAYS_CAUTION,
     compare_variant,
     day_name,
@@ -15,6 +15,7 @@ from .days import (
     left_out_arms,
     planned_for_two,
 )
+from .by_segment import buckets_of, metrics_of
 from .exclusion import (
     Stretch,
     excluded_of,
@@ -39,7 +40,6 @@ from .spec import (
     Spec,
     Tracking,
 )
-from .strata import buckets_of, metrics_of
 from .tallies import (
     DAY_MS,
     DAYS_KEPT,

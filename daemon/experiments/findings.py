@@ -23,10 +23,10 @@ from relevanced.metrics import (
 )
 
 from .arms import Arm
-from .days import compare_variant, day_name, divided, planned_for_two, share_periods
+from .by_day import compare_variant, day_name, divided, planned_for_two, share_periods
+from .by_segment import Strata, compare_segments, metrics_of
 from .exclusion import instant_text
 from .spec import IMPRESSION, INTERLEAVED, MOST_STRATA, Spec, Tracking
-from .strata import Strata, compare_segments, metrics_of
 from .tallies import MergedTallies, Tallies
 from .types import (
     BusyUnit,

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from .days import DAYS_CAUTION
+from .by_day import DAYS_CAUTION
 from .spec import IMPRESSION, INTERLEAVED, units_of
 from .types import (
     DayEffect,

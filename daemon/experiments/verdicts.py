@@ -10,8 +10,8 @@ import numpy as np
 
 from relevanced.metrics import ArmComparison, Metric, Undefined, discoveries, mean, scored
 
+from .by_segment import MetricComparison, Strata, all_lists_buckets, buckets_of, metrics_of
 from .spec import Role
-from .strata import MetricComparison, Strata, all_lists_buckets, buckets_of, metrics_of
 from .tallies import MergedTallies
 from .types import (
     DefinedLists,

@@ -47,6 +47,7 @@ class Content(Protocol):
 
 
 T = TypeVar("T", bound=Content)
+T_co = TypeVar("T_co", covariant=True)
 Reader: TypeAlias = Callable[[Iterator[bytes], str], T]
 """Reads the lines of a file of this name in messages. Raises FaultyJudgements with every fault."""
 
@@ -258,6 +259,21 @@ class _Stamp(NamedTuple):
     inode: int
     size: int
     changed_ns: int
+
+
+class Directory(Protocol[T_co]):
+    """The files that this process has read, as lanes need them: see `Library`."""
+
+    index: tuple[IndexEntry, ...]
+    index_faults: tuple[Fault, ...]
+    faults: tuple[Fault, ...]
+
+    @property
+    def readable(self) -> Mapping[IndexEntry, T_co]:
+        """The files that are as the index says."""
+
+    def refresh(self, timelines: Collection[Timeline]) -> None:
+        """Look at the directory again."""
 
 
 class Library(Generic[T]):

@@ -4,6 +4,7 @@ of a lane but the next offsets, and knows nothing of events or metrics.
 
 from . import aiokafka_patches, codecs, member, resuming
 from .aiokafka_patches import install_codecs
+from .assigned_lanes import AssignedLanes, split_lanes
 from .client import (
     KafkaSettings,
     client_arguments,
@@ -21,23 +22,17 @@ from .group_redis import (
     take_group,
 )
 from .lane_log import LaneLog, LaneLogs, LogSpan, changed_logs
-from .partitioners import JAVA, PARTITIONERS
-from .partitions import (
+from .offsets import (
     NO_TIMESTAMP,
-    AbortedLog,
-    AssignedLanes,
     IdleLogs,
-    PartitionFaults,
-    Pulse,
     Record,
-    UnansweredFetches,
     is_at_end,
-    is_stuck,
     not_yet_taken,
     records_of,
     resume_offset,
-    split_lanes,
 )
+from .partition_faults import AbortedLog, PartitionFaults, Pulse, UnansweredFetches, is_stuck
+from .partitioners import JAVA, PARTITIONERS
 from .producer import KafkaProducer
 from .reader import Reader
 from .refusals import Obstructed

@@ -29,7 +29,7 @@ from ..errors import StartError
 from ..worker import MAX_BATCH_BYTES
 from . import codecs
 from .codecs import TooLarge
-from .partitions import Record, records_of
+from .offsets import Record, records_of
 from .topic_partition import TopicPartition
 
 WRITTEN_FOR: Final = ("0.13", "0.14")

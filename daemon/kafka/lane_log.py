@@ -27,7 +27,7 @@ from ..worker import LogChanged
 from . import aiokafka_patches
 from .aiokafka_patches import client_of, unpacking_aside
 from .client import KafkaSettings, client_arguments, consumer_arguments, stop_client
-from .partitions import Record, not_yet_taken
+from .offsets import Record, not_yet_taken
 from .resuming import KnownLogs, log_bounds, starting_offsets
 from .topic_ids import fetch_by_id
 from .topic_partition import Logs, TopicPartition, place_in

@@ -17,9 +17,9 @@ from aiokafka.errors import KafkaError
 
 from ..telemetry import ADVICE, NoteFault, ignore_fault
 from . import aiokafka_patches
+from .assigned_lanes import AssignedLanes
 from .client import KafkaSettings, consumer_arguments, stop_client
 from .group_redis import UNKNOWN, OneRedisAssignor
-from .partitions import AssignedLanes
 from .refusals import obstacle_of
 from .topic_ids import Fence, fetch_by_id
 from .topic_partition import TopicPartition

@@ -22,15 +22,9 @@ from aiokafka.errors import (
 
 from ..telemetry import ADVICE, KafkaFault, NoteFault, ignore_fault
 from .aiokafka_patches import counting_aborted, fails_next, unpacking_aside
-from .partitions import (
-    AbortedLog,
-    AssignedLanes,
-    PartitionFaults,
-    Record,
-    UnansweredFetches,
-    is_at_end,
-    not_yet_taken,
-)
+from .assigned_lanes import AssignedLanes
+from .offsets import Record, is_at_end, not_yet_taken
+from .partition_faults import AbortedLog, PartitionFaults, UnansweredFetches
 from .topic_partition import TopicPartition
 from .topics import fault_of
 

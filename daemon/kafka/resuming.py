@@ -16,7 +16,7 @@ from ..storage import LogMark, LogMarks, checksum_of
 from ..telemetry import ADVICE, NoteFault, ignore_fault
 from ..worker import LogChanged, LogReplaced, LogRewritten, OffsetBeyondEnd, PartitionStatus
 from .aiokafka_patches import client_of
-from .partitions import records_of, resume_offset
+from .offsets import records_of, resume_offset
 from .topic_ids import Fence, is_fetched_by_id, topic_ids
 from .topic_partition import Logs, TopicPartition
 

@@ -11,7 +11,7 @@ from ..errors import Unavailable
 from . import aiokafka_patches
 from .aiokafka_patches import unpacking_aside
 from .client import KafkaSettings, consumer_arguments, stop_client
-from .partitions import Record
+from .offsets import Record
 from .topic_partition import TopicPartition
 from .topics import describe_topics
 

@@ -29,17 +29,12 @@ from ..storage import NO_MARKS, LogMarks
 from ..telemetry import ADVICE, NoteFault, ignore_fault
 from ..worker import Batch, LaneLost, PartitionStatus
 from . import aiokafka_patches
+from .assigned_lanes import AssignedLanes, at_ends, partition_count, partition_status
 from .client import KafkaSettings
 from .group_redis import UNKNOWN, other_redis
 from .member import GroupMember, GroupOffsets
-from .partitions import (
-    AssignedLanes,
-    IdleLogs,
-    at_ends,
-    is_stuck,
-    partition_count,
-    partition_status,
-)
+from .offsets import IdleLogs
+from .partition_faults import is_stuck
 from .reader import Reader
 from .resuming import (
     KnownLogs,

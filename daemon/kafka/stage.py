@@ -36,8 +36,9 @@ from ..worker import (
 from . import aiokafka_patches
 from .aiokafka_patches import client_of
 from .client import KafkaSettings, consumer_arguments, stop_client
+from .offsets import IdleLogs, Record, is_at_end
+from .partition_faults import Pulse
 from .partitioners import JAVA, PARTITIONERS
-from .partitions import IdleLogs, Pulse, Record, is_at_end
 from .stage_clients import StageProducer, StageReader
 from .stage_offsets import Beginnings, Noted, beginnings, place_text, store_note
 from .topic_ids import Fence, fetch_by_id

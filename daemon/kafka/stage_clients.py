@@ -13,7 +13,7 @@ from ..telemetry import ADVICE, NoteFault
 from ..worker import MOST_BYTES, Message
 from .aiokafka_patches import unpacking_aside
 from .client import KafkaSettings
-from .partitions import Record
+from .offsets import Record
 from .producer import BATCH_BYTES, TOO_LARGE, KafkaProducer
 from .retention import topic_numbers
 from .topic_partition import TopicPartition

@@ -9,7 +9,7 @@ from relevanced.metrics import Booleans, Integers
 
 from .keys import without_segment
 from .table import NO_QUERY
-from .users import ENOUGH, Users
+from .users import Searchers, Users, has_enough_users
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,30 +77,12 @@ def merge_tables(pages: Sequence[Page], columns: int, min_users: int) -> MergedT
         missing[at] += page.missing - page.bound
         other += page.other
         bound += page.bound
-    is_shown = _shown(pages, ids, len(index), min_users)
+    counted = (Searchers(p.day, p.min_users, at, p.users) for p, at in zip(pages, ids, strict=True))
+    is_shown = has_enough_users(counted, len(index), min_users)
     missing += bound
     if (none := index.get(NO_QUERY)) is not None:
         is_shown[none], missing[none] = True, 0  # no table drops it
     return MergedTables(list(index), sums, missing, is_shown, other, bound)
-
-
-def _shown(
-    pages: Sequence[Page], ids: Sequence[Sequence[int]], count: int, min_users: int
-) -> Booleans:
-    shown = np.full(count, not min_users, np.bool_)
-    if not min_users:
-        return shown
-    sets: dict[tuple[int, int], set[int]] = {}
-    for page, at in zip(pages, ids, strict=True):
-        for query, users in zip(at, page.users, strict=True):
-            if users is ENOUGH:
-                # Under a lower ceiling it is not known how many there were.
-                shown[query] |= page.min_users >= min_users
-            elif users and not shown[query]:
-                sets.setdefault((page.day, query), set()).update(users)
-    for (_, query), hashes in sets.items():
-        shown[query] |= len(hashes) >= min_users
-    return shown
 
 
 def page_of_segment(page: Page, segment: str) -> Page:

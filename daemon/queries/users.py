@@ -1,8 +1,10 @@
-"""How many users searched for each query, as hashes that change with the day. Pure."""
+"""How many users searched for each query, as hashes that change with the day, and whether they are
+enough for its text to be shown. Pure.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence, Set
 from hashlib import blake2b
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -179,3 +181,34 @@ def users_of(counts: Integers, hashes: Integers) -> list[Users]:
         found.append(ENOUGH if count == ENOUGH_HASHES else frozenset(each[start:end]))
         start = end
     return found
+
+
+class Searchers(NamedTuple):
+    """Who searched for the queries of one table of one day."""
+
+    day: int
+    min_users: int
+    """Under which they were counted; 0: they were not."""
+    queries: Sequence[int]
+    """(n,): the index of each query among those of all tables."""
+    users: Sequence[Users]
+    """(n,)."""
+
+
+def has_enough_users(tables: Iterable[Searchers], count: int, min_users: int) -> Booleans:
+    """(count,): whether `min_users` different users of one day searched for each of so many
+    queries; sets of users are joined over the tables of a day. 0 users are always enough."""
+    enough = np.full(count, not min_users, np.bool_)
+    if not min_users:
+        return enough
+    sets: dict[tuple[int, int], set[int]] = {}
+    for table in tables:
+        for query, users in zip(table.queries, table.users, strict=True):
+            if users is ENOUGH:
+                # Under a lower ceiling it is not known how many there were.
+                enough[query] |= table.min_users >= min_users
+            elif users and not enough[query]:
+                sets.setdefault((table.day, query), set()).update(users)
+    for (_, query), hashes in sets.items():
+        enough[query] |= len(hashes) >= min_users
+    return enough

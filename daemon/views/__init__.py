@@ -30,19 +30,8 @@ from .lane_view import (
     words_of,
 )
 from .mirror import LaneReads, Lanes, Mirror, Pulses, Reads
-from .query_tables import (
-    NOW,
-    WINDOWS,
-    ExamplesOfHour,
-    LaneHours,
-    QueryPages,
-    QueryWindow,
-    columns_of,
-    missing_window,
-    of_hours,
-    page_of,
-    window_of,
-)
+from .query_tables import ExamplesOfHour, QueryPages, columns_of, page_of
+from .query_windows import NOW, WINDOWS, LaneHours, QueryWindow, missing_window, of_hours, window_of
 from .scores import (
     Events,
     Report,

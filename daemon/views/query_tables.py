@@ -1,21 +1,16 @@
-"""Stored tables of queries as the values that are merged, and which hours of them a window has, or
-are usual for it. Pure.
-"""
+"""Stored tables of queries as the values that are merged. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
 
 import numpy as np
 
 from relevanced.metrics import Integers
 
 from ..lane import MISSING, QUERY_COUNT_COLUMNS, QUERY_METRIC_COLUMNS, ZERO
-from ..panes import pane_start
 from ..plan import Plan
-from ..queries import DAY_MS, Examples, Page, QueryTable, usual_hours
+from ..queries import DAY_MS, Examples, Page, QueryTable
 from ..storage import (
-    QueryHead,
     StoredHour,
     by_key_of,
     row_pages,
@@ -125,91 +120,3 @@ def _translated(sums: Integers, columns: Sequence[str], plan: Plan, kind: str) -
             a, b = (counts + QUERY_METRIC_COLUMNS * n for n in (columns.index(id_), to))
             moved[:, b : b + QUERY_METRIC_COLUMNS] = sums[:, a : a + QUERY_METRIC_COLUMNS]
     return moved
-
-
-NOW: Final = "now"
-WINDOWS: Final[Mapping[str, int]] = {NOW: 1, "1h": 1, "6h": 6, "24h": 24, "7d": 168}
-"""Window → its hours: the last ones that all lanes have closed; NOW is the open hour so far."""
-
-
-@dataclass(frozen=True)
-class LaneHours:
-    """What a lane has of tables of queries."""
-
-    lane: int
-    head: QueryHead
-    settled_before: int
-
-
-@dataclass(frozen=True)
-class QueryWindow:
-    """The hours of a window. Starts, in ms."""
-
-    hours: range
-    usual: Sequence[Sequence[int]] = ()
-    """A list for each usual day that counts, the latest day first."""
-
-    @property
-    def from_ms(self) -> int:
-        """Where it begins."""
-        return self.hours.start
-
-    @property
-    def until_ms(self) -> int:
-        """Where its last hour ends."""
-        return self.hours.stop
-
-    @property
-    def starts(self) -> set[int]:
-        """The starts of all hours, usual ones too."""
-        return {*self.hours, *(start for day in self.usual for start in day)}
-
-
-def window_of(
-    lanes: Sequence[LaneHours], name: str, hour_ms: int, outages: frozenset[int] = frozenset()
-) -> QueryWindow:
-    """The hours of a window, those that tables cover, and its usual hours without `outages`. Empty
-    where no lane has tables yet."""
-    if not lanes:
-        return QueryWindow(range(0, 0, hour_ms))
-    open_ms = min(pane_start(lane.settled_before, hour_ms) for lane in lanes)
-    covered = range(_covered_from(lanes, open_ms), open_ms, hour_ms)
-    if name == NOW:
-        return _with_usual(range(open_ms, open_ms + hour_ms, hour_ms), lanes, covered, outages)
-    start = max(open_ms - WINDOWS[name] * hour_ms, covered.start)
-    return _with_usual(range(start, open_ms, hour_ms), lanes, covered, outages)
-
-
-def of_hours(
-    lanes: Sequence[LaneHours], hours: range, outages: frozenset[int] = frozenset()
-) -> QueryWindow:
-    """The window of these hours, with its usual ones."""
-    if not lanes:
-        return QueryWindow(hours)
-    open_ms = min(pane_start(lane.settled_before, hours.step) for lane in lanes)
-    return _with_usual(
-        hours, lanes, range(_covered_from(lanes, open_ms), open_ms, hours.step), outages
-    )
-
-
-def missing_window(lanes: Sequence[LaneHours], name: str, hour_ms: int) -> QueryWindow:
-    """The hours of a window that have the table of items without a judgement in all lanes; none
-    where it begins later."""
-    hours = window_of(lanes, name, hour_ms).hours
-    since_ms = max((lane.head.missing_since_ms or 0 for lane in lanes), default=0)
-    return QueryWindow(range(min(max(hours.start, since_ms), hours.stop), hours.stop, hour_ms))
-
-
-def _with_usual(
-    hours: range, lanes: Sequence[LaneHours], covered: range, outages: frozenset[int]
-) -> QueryWindow:
-    lost = {start for lane in lanes for start in lane.head.lost}
-    return QueryWindow(hours, usual_hours(hours, covered, outages | lost))
-
-
-def _covered_from(lanes: Sequence[LaneHours], open_ms: int) -> int:
-    """The first hour that all lanes cover. Where nothing says since when, it is the earliest hour
-    that any lane has: one without searches has no page."""
-    stored = [start for lane in lanes for start in lane.head.hours]
-    since = [lane.head.since_ms for lane in lanes if lane.head.since_ms is not None]
-    return min(max([min(stored, default=open_ms), *since]), open_ms)

@@ -20,6 +20,7 @@ from .dead_letters import (
     RefusedRecordsLog,
     headers_of,
 )
+from .lane_opening import Beginning, OwnedLane
 from .memory import (
     MIB,
     TRIM_AFTER_RECORDS,
@@ -33,7 +34,7 @@ from .memory import (
     resident_bytes,
     trim_heap,
 )
-from .ownership import Beginning, OwnedLane, Ownership
+from .ownership import Ownership
 from .pacing import (
     JOIN_US,
     MAX_BATCH_BYTES,

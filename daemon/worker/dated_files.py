@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import structlog
 
@@ -19,6 +19,7 @@ from ..backoff import stopped_within
 from ..files import PATIENCE_S, FileLooks, NotRead
 from ..judgements import (
     DatedFiles,
+    Directory,
     Fault,
     IndexEntry,
     Judgements,
@@ -42,24 +43,8 @@ NAMED: Final = 3
 NOT_READ_YET: Final = "the directory is being read"
 
 T = TypeVar("T")
-T_co = TypeVar("T_co", covariant=True)
 Show = Callable[[Iterable[tuple[str, str, str]]], None]
 """Takes the (name, SHA-256, start) of the files that all workers must have."""
-
-
-class Directory(Protocol[T_co]):
-    """The files that this process has read: see `judgements.Library`."""
-
-    index: tuple[IndexEntry, ...]
-    index_faults: tuple[Fault, ...]
-    faults: tuple[Fault, ...]
-
-    @property
-    def readable(self) -> Mapping[IndexEntry, T_co]:
-        """The files that are as the index says."""
-
-    def refresh(self, timelines: Collection[Timeline]) -> None:
-        """Look at the directory again."""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ import structlog
 from ..config import Ago, LogEnd, Start
 from ..errors import Damaged, Unavailable
 from ..events import LogRecord, timestamp_text
-from ..judgements import Judgements, QueryClasses
+from ..judgements import Directory, Judgements, QueryClasses
 from ..schemas import SchemaId
 from ..storage import (
     LAYOUTS_KEY,
@@ -41,7 +41,6 @@ from ..storage import (
 )
 from ..telemetry import Telemetry
 from .batch import DeadLetter
-from .dated_files import Directory
 from .source import Source
 
 

@@ -9,7 +9,8 @@ from typing import Final
 from ..lane import Lane, lifted_ms, place_of, topic_of
 from ..panes import JUMP_MS
 from ..telemetry import Telemetry
-from .ownership import OwnedLane, Ownership
+from .lane_opening import OwnedLane
+from .ownership import Ownership
 from .source import PartitionStatus, Source
 
 REPORT_EVERY_S: Final = 1.0

@@ -22,8 +22,9 @@ from ..storage import note_read
 from . import batch as batches
 from .batch import DeadLetter, Records, idle_mark
 from .committer import Committer, WaitingLanes
+from .lane_opening import OwnedLane
 from .memory import IdleTrim, MemoryBound
-from .ownership import OwnedLane, Ownership
+from .ownership import Ownership
 from .pacing import (
     MAX_BATCH_BYTES,
     MIN_BATCH_RECORDS,

@@ -1,6 +1,17 @@
 """TREC run files scored against judgements, and the report of that."""
 
-from .asked import DEFAULT_METRICS, Undefined, UnknownMetrics, asked_metrics
+from .asked_metrics import DEFAULT_METRICS, Undefined, UnknownMetrics, asked_metrics
+from .formats import (
+    Qrels,
+    Result,
+    RunFile,
+    TrecError,
+    apparent_kind,
+    parse_known,
+    parse_qrels,
+    parse_run,
+    parse_subtopics,
+)
 from .report import WRITERS, EvaluationReport
 from .results import (
     EvaluationError,
@@ -15,17 +26,6 @@ from .results import (
     coverage_remarks,
     ordered_items,
     score_run,
-)
-from .trec import (
-    Qrels,
-    Result,
-    RunFile,
-    TrecError,
-    apparent_kind,
-    parse_known,
-    parse_qrels,
-    parse_run,
-    parse_subtopics,
 )
 
 __all__ = (

@@ -10,7 +10,7 @@ from typing import Final
 
 from relevanced.metrics import Metric
 
-from .asked import Asked, metric_meanings
+from .asked_metrics import Asked, metric_meanings
 from .results import Policies, RunComparison, ScoredRun, coverage_remarks
 
 MEAN_LABEL: Final = "all"

@@ -24,8 +24,8 @@ from relevanced.metrics import (
     parse,
 )
 
-from .asked import Undefined, is_geometric, undefined_of
-from .trec import Known, Qrels, Result, RunFile, Subtopics
+from .asked_metrics import Undefined, is_geometric, undefined_of
+from .formats import Known, Qrels, Result, RunFile, Subtopics
 
 Ties: TypeAlias = Literal["item", "rank", "file"]
 Missing: TypeAlias = Literal["skip", "zero", "refuse"]

@@ -11,7 +11,7 @@ import pytest
 
 from relevanced.daemon.judgements import IndexEntry, QueryClasses, begun
 from relevanced.daemon.lane import Lane
-from relevanced.daemon.recompute.log_replay import LostBeginning
+from relevanced.daemon.recompute.lost_beginning import LostBeginning
 from relevanced.daemon.recompute.proof import Proof, as_text, classing_of, exit_code
 from relevanced.daemon.storage import head_of, pack_page, unpack_page
 from tests.daemon.recompute.verify.stages import Logs, logs_of, proven, written

@@ -16,8 +16,8 @@ import numpy as np
 from relevanced.metrics import Design, Floats, Integers, Metric, share_deviate
 
 from .arms import Arm
+from .by_segment import MetricComparison, compare_metric, metrics_of
 from .spec import INTERLEAVED, Spec
-from .strata import MetricComparison, compare_metric, metrics_of
 from .tallies import DAY_MS, MergedTallies, SteadyDays, Tallies, merge_tallies
 from .types import DayEffect, SharePeriod, finite_or_none
 
