@@ -2,12 +2,22 @@
 `tests/bench/repairs.py`."""
 
 import secrets
+from collections.abc import Callable
 
 import pytest
 
-from tests.bench.repairs import KINDS, run
+from tests.bench.repairs import KINDS, Run, run
 
 SEED = secrets.randbits(20)
+MORE_RUNS = 6
+
+
+def mostly(play: Callable[[int], Run], is_good: Callable[[Run], bool]) -> None:
+    """At least 95 of 100 runs are good: of those, this fails once in 9,000 times."""
+    runs = [play(SEED)]
+    if not is_good(runs[0]):
+        runs += [play(SEED + 1 + more) for more in range(MORE_RUNS)]
+    assert sum(map(is_good, runs)) * 2 > len(runs), (SEED, runs)
 
 
 @pytest.mark.parametrize(
@@ -21,16 +31,19 @@ SEED = secrets.randbits(20)
     ],
 )
 def test_a_repaired_fault_is_over_and_no_innocent_is_named(name: str, broken_min: float) -> None:
-    """In at least 95 of 100 runs; two of three runs of a seed that fails is less than that."""
-    runs = [run(KINDS[name], 20_000, broken_min, SEED, hours_after=6.0)]
-    if not runs[0].is_good:
-        runs += [run(KINDS[name], 20_000, broken_min, SEED + n, hours_after=6.0) for n in (1, 2)]
-    assert sum(each.is_good for each in runs) * 2 > len(runs), (SEED, runs)
-    assert runs[0].named_h is not None and runs[0].named_h < 2, (SEED, runs)
+    mostly(
+        lambda seed: run(KINDS[name], 20_000, broken_min, seed, hours_after=6.0),
+        lambda made: made.is_good and made.named_h is not None and made.named_h < 2,
+    )
 
 
 def test_of_two_faults_the_one_that_is_repaired_is_not_named_any_more() -> None:
     """DE is repaired six hours before FR."""
-    made = run(KINDS["DE and FR at once, DE repaired"], 20_000, 120, SEED, hours_after=4.0)
-    later = [subject for hour, subject in made.path if -4 < hour]
-    assert made.path and not any("DE" in subject for subject in later), (SEED, made)
+
+    def is_good(made: Run) -> bool:
+        later = [subject for hour, subject in made.path if hour > -4]
+        return bool(made.path) and not any("DE" in subject for subject in later)
+
+    mostly(
+        lambda seed: run(KINDS["DE and FR at once, DE repaired"], 20_000, 120, seed, 4.0), is_good
+    )
