@@ -15,6 +15,7 @@ from ..config import (
     derive,
     describe,
     differing_keys,
+    groupings_without_attributes,
     layout_of,
     load,
     propensities,
@@ -75,8 +76,12 @@ def check_config_command(
     config, old = _read_both(file, old_file, secret_files, role)
     in_force = in_force_lines(config, time.time_ns() // 1_000_000) if secret_files else ()
     click.echo(describe(config))
-    slow = slow_expressions(config.sources)
-    warnings = slow, tables_without_users(config.sources, config.queries)
+    derived = [one.attribute for one in config.derive]
+    warnings = (
+        slow_expressions(config.sources),
+        tables_without_users(config.sources, config.queries),
+        groupings_without_attributes(config.sources, config.segments.groupings, derived),
+    )
     for warning in chain(*warnings):
         click.echo(f"# warning {warning}")
     for line in (*in_force, *_restart_lines(config)):

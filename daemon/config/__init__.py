@@ -40,7 +40,11 @@ from .sections.sections import AttributionSection
 from .sections.source_keys import NAMES, presets
 from .sections.sources import SECTION
 from .settings import SECTIONS, SETTINGS, Config
-from .source_warnings import slow_expressions, tables_without_users
+from .source_warnings import (
+    groupings_without_attributes,
+    slow_expressions,
+    tables_without_users,
+)
 from .values.kinds import (
     JOIN,
     LAYOUT,
@@ -123,6 +127,7 @@ __all__ = (
     "SECURITY_PROTOCOLS",
     "SETTINGS",
     "shown",
+    "groupings_without_attributes",
     "slow_expressions",
     "source_keys",
     "sources",

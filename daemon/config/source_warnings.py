@@ -1,9 +1,12 @@
-"""What `check-config` warns of in `[[sources]]`: slow expressions, and searches without users."""
+"""What `check-config` warns of in `[[sources]]`: slow expressions, searches without users, and
+groupings by attributes that nothing names.
+"""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 
 from ..mapping import ALL_MEMBERS, Expression, outside_of, slow_part
+from ..plan import EXPERIMENT_PREFIX, NONE
 from ..queries import USER_ID
 from .mapped_sources import applied_sources
 from .sections.queries import QueriesSection
@@ -42,6 +45,32 @@ def tables_without_users(sources: Sources, queries: QueriesSection) -> Iterator[
                     f" has queries.min_users={queries.min_users} users, and no text is shown; 0"
                     " shows all"
                 )
+
+
+def groupings_without_attributes(
+    sources: Sources, groupings: Sequence[Sequence[str]], derived: Collection[str]
+) -> Iterator[str]:
+    """A sentence for each attribute of a grouping that no table of impressions names and that is
+    not derived, so that all impressions are of one segment. Of event formats, which take whatever
+    attributes their events have, nothing is known before."""
+    applied = applied_sources(sources)
+    if not applied or any(source.reader is not None for source in applied):
+        return
+    named = {
+        name
+        for source in applied
+        for table in source.impressions
+        for name in table.attributes or ()
+    }
+    wanted = dict.fromkeys(name for grouping in groupings for name in grouping)
+    for name in wanted:
+        if ALL_MEMBERS not in named and not (
+            name in named or name in derived or name.startswith(EXPERIMENT_PREFIX)
+        ):
+            yield (
+                f"segments.groupings: no table of [[sources]] names the attribute {name!r} in"
+                f" impression.attributes, so all impressions have {NONE} there"
+            )
 
 
 def _expressions(value: object) -> Iterator[Expression]:

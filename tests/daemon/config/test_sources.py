@@ -11,6 +11,7 @@ from relevanced.daemon.config import (
     ConfigError,
     applied_sources,
     describe,
+    groupings_without_attributes,
     load,
     presets,
     slow_expressions,
@@ -282,6 +283,34 @@ def test_sources_whose_searches_count_for_no_user_are_named(
     )
     off = loaded(source)
     assert not list(tables_without_users(off.sources, off.queries))
+
+
+@pytest.mark.parametrize(
+    ("table", "more", "unnamed"),
+    [
+        ("", "", ["country", "device"]),
+        ('attributes = { country = "where" }', "", ["device"]),
+        ('attributes = { "*" = "others" }', "", []),
+        ("", '[[derive]]\nattribute = "device"\nwords = [1]\n', ["country"]),
+        ("", '[segments]\ngroupings = [["experiment:a"]]\n', []),
+    ],
+)
+def test_attributes_of_groupings_that_no_table_names_are_named(
+    table: str, more: str, unnamed: list[str]
+) -> None:
+    config = loaded(more + OWN.replace(FEEDBACK, f"{table}\n{FEEDBACK}"))
+    derived = [one.attribute for one in config.derive]
+    found = groupings_without_attributes(config.sources, config.segments.groupings, derived)
+    assert list(found) == [
+        f"segments.groupings: no table of [[sources]] names the attribute {name!r} in"
+        " impression.attributes, so all impressions have (none) there"
+        for name in unnamed
+    ]
+
+
+def test_of_the_attributes_of_events_in_an_event_format_nothing_is_known() -> None:
+    config = loaded(f'[[sources]]\ntopic = "native"\npreset = "native"\n{OWN}')
+    assert not list(groupings_without_attributes(config.sources, [["color"]], ()))
 
 
 @pytest.mark.parametrize(
