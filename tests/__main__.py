@@ -1,4 +1,4 @@
-"""`make test`, `make test-rest` and `make test-all`: a run of pytest for each processor.
+"""`make test`, `make test-rest` and `make test-all`: one run of pytest more than processors.
 
     python -m tests [--rest | --all] [--renew-durations] [arguments for pytest]
 
@@ -32,6 +32,8 @@ PYTEST: Final = (sys.executable, "-m", "pytest")
 NOTHING_COLLECTED: Final = 5
 MOST_RUNS: Final = 4
 """More would start more servers than they save time."""
+MORE_RUNS: Final = 1
+"""Than processors: tests wait for servers a third of their time."""
 LONGER: Final = "make chaos, make fuzz, make soak, make trial, make bench, make mutants"
 """What searches further than the tests do, and takes as long as one lets it."""
 
@@ -60,7 +62,7 @@ def runs(
     if names_tests(arguments):
         return [[*arguments]]
     selected = [file for file in files if target != "test" or has_quick_tests(file)]
-    shares = measured.shares(selected, min(processors, MOST_RUNS), target, seconds)
+    shares = measured.shares(selected, min(processors + MORE_RUNS, MOST_RUNS), target, seconds)
     marks = ["-m", MARKS[target]] if MARKS[target] else []
     # Each run has its own cache, so that `--last-failed` works for all.
     return [

@@ -25,8 +25,17 @@ TABLE: Final = {
     # simulated shops for days, and one change planted in each stored field
     "tests/daemon/changes/test_repairs.py": REST,
     "tests/daemon/recompute/verify/test_plants.py": REST,
+    # what would be proven wrongly without a rule, by many cuts of a log
+    "tests/daemon/recompute/verify/test_proof.py::test_most_cuts_prove_something": REST,
+    "tests/daemon/recompute/verify/test_proof.py"
+    "::test_without_the_margin_the_rest_of_a_log_would_differ": REST,
+    "tests/daemon/recompute/verify/test_proof.py"
+    "::test_without_the_sum_crowded_groupings_would_differ": REST,
     # much simulated traffic, for commands that people run by hand
+    "tests/daemon/tools/doctor/test_attributes.py": REST,
+    "tests/daemon/tools/doctor/test_bodies.py": REST,
     "tests/daemon/tools/doctor/test_formats.py": REST,
+    "tests/daemon/tools/doctor/test_guessing.py": REST,
     "tests/daemon/tools/doctor/test_other_kinds.py": REST,
     "tests/daemon/tools/doctor/test_traffic.py": REST,
     "tests/daemon/tools/simulate/test_traffic.py": REST,
