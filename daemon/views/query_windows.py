@@ -6,9 +6,7 @@ from typing import Final
 
 from ..panes import pane_start
 from ..queries import usual_hours
-from ..storage import (
-    QueryHead,
-)
+from ..storage import QueryHead
 
 NOW: Final = "now"
 

@@ -103,6 +103,10 @@ class LaneOpening:
         self._recovery.begun_anew.discard(lane)
 
     async def open(self, lane: int, attempt: Attempt) -> ClaimedLane:
+        """Claim the lane, and return it ready to read on.
+
+        Raises LogChanged, Damaged, OverflowError, LaneLost, Unavailable, Lost.
+        """
         added_later = lane >= self._beginning.initial_lanes
         start = LogEnd.EARLIEST if added_later else self._beginning.start
         # Asked first: of a topic that is recreated in between, the old id is stored, and noticed.

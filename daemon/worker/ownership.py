@@ -23,9 +23,7 @@ import structlog
 from ..backoff import pause_s
 from ..errors import Damaged, Lost, Unavailable
 from ..lane import place_of
-from ..storage import (
-    Layouts,
-)
+from ..storage import Layouts
 from .lane_opening import (
     STOPPED_PAUSE_S,
     VERIFY_EVERY_S,
