@@ -78,8 +78,9 @@ def traffic_changes(
 ) -> Iterator[TrafficChange]:
     """Those of the last hour; of shares those that the last six hours confirm.
 
-    `settings` have the design effect that is used. `told` are the urgencies of the open changes of
-    the scores by feedback: one that pages tells of all shares, a ticket of those of segments.
+    `settings` have the design effect that is used. `told` are the urgencies of the changes of the
+    scores by feedback that tell of the hour: one that pages tells of all shares, a ticket of those
+    of segments.
     `has_gap`: some of the hour is a time without feedback, whose share says nothing.
     """
     yield from _silent(segments, hour, settings)

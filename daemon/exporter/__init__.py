@@ -66,7 +66,12 @@ from .measures import (
     judged_shares,
     rows_plan,
 )
-from .open_changes import floor_samples, open_change_samples, traffic_change_samples
+from .open_changes import (
+    floor_samples,
+    open_change_samples,
+    traffic_change_samples,
+    traffic_changes_of,
+)
 from .published import (
     TAKEN_OVER,
     Condition,
@@ -167,6 +172,7 @@ __all__ = (
     "TAKEN_OVER",
     "Timelines",
     "traffic_change_samples",
+    "traffic_changes_of",
     "unpacked",
     "UsualCalls",
     "WEEK",

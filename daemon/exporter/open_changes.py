@@ -13,17 +13,19 @@ from ..changes import (
     ChangeSettings,
     Moved,
     ToldChange,
+    TrafficChange,
     TrafficSides,
     is_below_floor,
     traffic_changes,
 )
-from ..plan import Plan
+from ..plan import ALL, Plan
 from ..telemetry import FAMILIES
 from ..views import estimates
 from .baselines import BaselineComparison
 from .measures import Detection, MeasureScores, expected
 from .sample_series import ONSET_BOUNDS, Sample, escape, labels_of
 
+WHOLE: Final = (ALL, ALL)
 SIDES: Final = ("before", "now")
 """Values of the label `side`."""
 
@@ -37,25 +39,29 @@ def open_change_samples(measure: str, found: Detection, plan: Plan) -> Iterator[
         yield from _of(change, f'measure="{measure}",metric="{metric}",{segment}')
 
 
-def traffic_change_samples(
+def traffic_changes_of(
     scores: MeasureScores, change_settings: ChangeSettings
-) -> Iterator[Sample]:
-    """The samples of what is far from usual in the traffic of the last hour, by the scores of
-    clicks; `change_settings` have the design effect that is used."""
+) -> tuple[TrafficChange, ...]:
+    """What is far from usual in the traffic of the last hour, by the scores of clicks;
+    `change_settings` have the design effect that is used."""
     hour, six_hours = (_sides(scores.comparisons, window) for window in ("1h", "6h"))
     if hour is None:
-        return
-    found = list(
+        return ()
+    return tuple(
         traffic_changes(
             scores.segments,
             hour,
             six_hours,
             change_settings,
-            {change.urgency for change in scores.changes.told},
+            _told(scores),
             has_gap=_has_gap(scores),
         )
     )
-    segments = labels_of([change.segment for change in found], scores.plan)
+
+
+def traffic_change_samples(found: Sequence[TrafficChange], plan: Plan) -> Iterator[Sample]:
+    """The samples of what is far from usual. `plan` has the groupings of its segments."""
+    segments = labels_of([change.segment for change in found], plan)
     for change, segment in zip(found, segments, strict=True):
         labels = f'metric="{change.metric}",{segment}'
         urgency = f'{labels},urgency="{change.urgency}"'
@@ -68,7 +74,8 @@ def traffic_change_samples(
 
 
 def floor_samples(scores: MeasureScores, change_settings: ChangeSettings) -> Iterator[Sample]:
-    """The scores by feedback of the last hour that are below their floor."""
+    """The scores by feedback of the last hour that are below their floor, for another reason than
+    a change that is over."""
     comparison = _comparison(scores.comparisons, "1h")
     if comparison is None or _has_gap(scores):
         return
@@ -76,8 +83,11 @@ def floor_samples(scores: MeasureScores, change_settings: ChangeSettings) -> Ite
     floors = {
         (each.metric, each.grouping, each.segment): each for each in change_settings.score_floors
     }
+    ended = _ended(scores)
     for (metric, *segment), floor in floors.items():
         if metric not in names or tuple(segment) not in scores.segments:
+            continue
+        if tuple(segment) in ended or (ended and tuple(segment) == WHOLE):
             continue
         row, index = scores.segments.index((floor.grouping, floor.segment)), names.index(metric)
         score = float(estimates(comparison.recent, scores.plan, index)[0][row])
@@ -102,6 +112,23 @@ def _sides(comparisons: Sequence[BaselineComparison], window: str) -> TrafficSid
     periods = [rows[:, :TRAFFIC_COUNTS] for rows in found.periods.values()]
     before = expected(periods).astype(np.float64)
     return TrafficSides(found.recent[:, :TRAFFIC_COUNTS], before, len(periods))
+
+
+def _told(scores: MeasureScores) -> set[str]:
+    """The urgencies of the changes by feedback that tell of the last hour that has settled: those
+    that are open, and those that ended within it."""
+    return {change.urgency for change in scores.changes.told} | {
+        "page" if segment == WHOLE else "ticket" for segment in _ended(scores)
+    }
+
+
+def _ended(scores: MeasureScores) -> set[tuple[str, str]]:
+    """The segments whose change by feedback ended within the last hour that has settled, which so
+    has some of it."""
+    hour = _comparison(scores.comparisons, "1h")
+    begin_ms = hour.until_ms - HOUR_MS if hour else 0
+    ended = (one for one in scores.changes.closed if (one.fall.ended_ms or 0) > begin_ms)
+    return {series[:2] for story in ended for series in (story.fall.series, *story.fell)}
 
 
 def _has_gap(scores: MeasureScores) -> bool:

@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from ..changes import DEFAULTS, ChangeSettings, Marker, Silence
+from ..changes import DEFAULTS, ChangeSettings, Marker, Silence, TrafficChange
 from ..experiments import NO_FINDINGS, Findings
 from ..plan import Plan
 from ..views import (
@@ -48,6 +48,8 @@ class Reading:
     """What people acknowledged, by time."""
     silences: tuple[Silence, ...] = ()
     """What has stopped."""
+    traffic: tuple[TrafficChange, ...] = ()
+    """What is far from usual in the data behind the scores of clicks."""
 
     @property
     def clicks(self) -> MeasureScores:

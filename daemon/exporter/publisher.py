@@ -31,7 +31,12 @@ from .arrivals import Arrivals, per_hour
 from .design_effects import Measuring
 from .exposition import Exposition
 from .measures import MeasureScores, Told, measures_of
-from .open_changes import floor_samples, open_change_samples, traffic_change_samples
+from .open_changes import (
+    floor_samples,
+    open_change_samples,
+    traffic_change_samples,
+    traffic_changes_of,
+)
 from .published import Published, Reading, publish
 from .releases import FirstSights
 from .scorer import Scorer, no_bins
@@ -125,13 +130,15 @@ class Publisher:
         found = self._scores(views, counted, gauges)
         marked = happened(self.markers)
         self.first_sights = self._first_sights.of(views, whole.as_of_ms, marked)
+        change_settings = self._measuring.found.applied(self._change_settings)
         reading = Reading(
             found,
             experiments,
-            self._measuring.found.applied(self._change_settings),
+            change_settings,
             ordered((*marked, *self.first_sights)),
             tuple(each for each in self.markers if each not in marked),
             self._arrivals.of(found[0], self._scorers[0].history),
+            traffic_changes_of(found[0], change_settings),
         )
         texts = self._series(whole, reading) if with_series else Exposition()
         return publish(texts, report, reading, ())
@@ -179,7 +186,7 @@ class Publisher:
                 for scores in reading.scores
                 for sample in open_change_samples(scores.measure.name, scores.changes, self._plan)
             ),
-            *traffic_change_samples(reading.clicks, reading.change_settings),
+            *traffic_change_samples(reading.traffic, self._plan),
             *floor_samples(reading.clicks, reading.change_settings),
             *exposition.marker_samples(reading.markers, whole.as_of_ms),
             *exposition.arrival_samples(per_hour(reading.views, self._plan, whole.as_of_ms)),

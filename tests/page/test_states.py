@@ -1,11 +1,21 @@
 """Each sentence of the headline at the moment of which it speaks, over a site that breaks."""
 
+import json
+from collections.abc import Callable
+
 import pytest
 
 from relevanced.daemon.exporter import Publisher, Reading
 from relevanced.daemon.http import headline as headline_of
+from relevanced.daemon.lane import Rows
 from relevanced.daemon.panes import HOUR_MS
 from tests.daemon.exporter.test_open_changes import Recovering, reading
+from tests.daemon.exporter.test_traffic_changes import (
+    MINUTES,
+    Faulty,
+    without_american_searches,
+    without_results,
+)
 from tests.daemon.exporter.two_countries import MINUTE_MS, NOW_MS, PLAN
 from tests.page.browser import Page
 from tests.page.first_screen import DESKTOP, PHONE, FirstScreen, first_screen
@@ -34,6 +44,35 @@ def at(minutes: int) -> Reading:
     for until in range(10, minutes, 10):
         reading(site, BROKE_MS + until * MINUTE_MS, publisher)
     return reading(site, BROKE_MS + minutes * MINUTE_MS, publisher)
+
+
+@pytest.mark.parametrize(
+    ("fault", "headline", "line"),
+    [
+        (without_results, "Of all searches ", ""),
+        (without_american_searches, "Up to ", "▼ Searches of country US have almost stopped: "),
+    ],
+)
+async def test_what_is_far_from_usual_is_shown_while_it_is(
+    page: Page, fault: Callable[[Rows], None], headline: str, line: str
+) -> None:
+    """No score fell: without it the page would say that all is well."""
+    site, publisher = Faulty(fault), Publisher(PLAN)
+    daemon = Daemon(site.reading(publisher, -10))
+    await daemon.start()
+    await page.open(daemon.url, width=DESKTOP[0], height=DESKTOP[1])
+    await page.until(FULL)
+    for minute, lasts in ((-10, False), (65, True), (MINUTES + 75, False), (MINUTES + 120, False)):
+        read = site.reading(publisher, minute)
+        daemon.show(read)
+        begin, tone = (headline, headline_of(read).tone) if lasts else ("Up to ", "good")
+        hidden = json.dumps(not (lasts and line))
+        await page.until(f"document.querySelector('#traffic').hidden === {hidden}")
+        await page.until(f"document.querySelector('#headline').innerText.startsWith('{begin}')")
+        told = await page.value("document.querySelector('#traffic').innerText")
+        assert told.startswith(line) if lasts else told == ""
+        assert await page.value("verdict.className") == tone
+    await daemon.stop(page)
 
 
 @pytest.mark.parametrize("moment", MOMENTS)

@@ -85,8 +85,9 @@ class Headline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     request asks for."""
 
     tone: Tone
-    """`worse` while a change is open, `good` where none is, or where live traffic shows that it is
-    back; empty while nothing is known or all open changes are planned."""
+    """`worse` while a change is open, or a number of all searches is far from usual; `good` where
+    none is, or where live traffic shows that it is back; empty while nothing is known or all open
+    changes are planned."""
     text: str
     detail: str
     """Who carries it, what it looks like, and where to look; empty where there is nothing to

@@ -66,22 +66,33 @@ from .history import Stretch
 from .markers import Acknowledged, acknowledged, shown
 from .parameters import BadRequest, Query
 from .row_verdicts import ComparedSpans, Voice, in_one_voice, without_shared
+from .traffic import OpenTrafficChange, is_of_all, traffic
 
 GAP_IS_NEWS_MS: Final = 24 * HOUR_MS
 """So long it is said of which time no feedback came."""
 LEAST_GAP_MS: Final = 2 * MINUTE_MS
 """A shorter time is left out without a word."""
+MOST_TRAFFIC: Final = 3
+"""So many numbers that are far from usual are told beside the headline."""
 
 
 def headline(reading: Reading, now_ms: float | None = None) -> Headline:
-    """The worst open change, one that nobody planned before all others; else that nothing is
-    worse, and what would have been noticed. Without `now_ms` it is now as the events have it."""
+    """The worst open change, one that nobody planned before all others; else a number of all
+    searches that is far from usual; else that nothing is worse, and what would have been noticed.
+    Without `now_ms` it is now as the events have it."""
     said, gap = _headline(reading, now_ms), _gap(reading.clicks.changes)
-    if gap is None or said.parts is None or reading.silences:
+    if said.parts is None or reading.silences:
         return said
-    sentence = sentences.no_feedback(gap, reading.snapshot.as_of_ms or 0)
-    detail = " ".join(filter(None, (said.detail, sentence)))
-    return msgspec.structs.replace(said, detail=detail, parts=with_gap(said.parts, gap))
+    parts, details = said.parts, [said.detail]
+    if gap is not None:
+        parts = with_gap(parts, gap)
+        details.append(sentences.no_feedback(gap, reading.snapshot.as_of_ms or 0))
+    found = traffic(reading)
+    tone, text, far = said.tone, said.text, [change.text for change in found]
+    if parts.state in ("good", "first") and any(map(is_of_all, found)):
+        tone, text, far, details = "worse", far[0], far[1:], [said.text, *details]
+    detail = " ".join(filter(None, (*details, *far[:MOST_TRAFFIC])))
+    return msgspec.structs.replace(said, tone=tone, text=text, detail=detail, parts=parts)
 
 
 def _gap(found: Detection) -> FeedbackGap | None:
@@ -374,6 +385,9 @@ class Changes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     undecided: tuple[OpenChange, ...]
     """No changes: what a judged score lost if items without a judgement are irrelevant, and did not
     lose if they are as good as judged ones."""
+    traffic: tuple[OpenTrafficChange, ...]
+    """What is far from usual in the data behind the scores; what an open change tells is left
+    out."""
 
 
 def changes(
@@ -420,4 +434,5 @@ def changes(
         closed=closed,
         standing=standing,
         undecided=undecided(reading),
+        traffic=traffic(reading),
     )

@@ -1,9 +1,10 @@
 // The headline: the state of search in one sentence, a line of numbers, a line of cause, and where to go on.
 
-import { $, element, setText, visible } from "./dom.js";
+import { $, element, keyed, setText, visible } from "./dom.js";
 import { early as catchingUp, said } from "./said.js";
 import { basis, early, isWhole, named } from "./words.js";
 
+const MOST_TRAFFIC = 3;
 const MARKS = { worse: "▼ ", good: "", wait: "" };
 
 // The change that the headline tells, if there is one.
@@ -47,7 +48,14 @@ function first(health, at, found) {
   const others = settled.open.filter((one) => change && one.id !== change.id && one.state === "open");
   const level = at.metric === (parts.metric ?? at.metric) ? levelNow(found, parts) : null;
   const isCalled = found.shown.changes.some((one) => one.verdict === "worse");
-  return said({ parts, now: settled.as_of, judged: change?.judged ?? false, isAlone: Boolean(judgedAlone(settled)), others, level, metric: at.metric, settled: settled.settled_until, isCalled });
+  const told = said({ parts, now: settled.as_of, judged: change?.judged ?? false, isAlone: Boolean(judgedAlone(settled)), others, level, metric: at.metric, settled: settled.settled_until, isCalled });
+  const far = farFromUsual(settled);
+  return far ? { tone: "worse", title: far.text.replace(/\.$/, ""), line: `${told.title}. ${told.line}`.trim(), cause: told.cause } : told;
+}
+
+// The number of all searches that is told first, as no score fell.
+function farFromUsual({ headline: { parts }, traffic = [] }) {
+  return ["good", "first"].includes(parts.state) ? traffic.find(({ grouping }) => grouping === "all") : undefined;
 }
 
 // The alert that tells of a change: its name is that of a section of the runbook.
@@ -65,6 +73,16 @@ function showRunbook(change, parts, runbook) {
   setText($("look"), pattern ? visible(`Looks like ${pattern.name}: ${pattern.words}. Look at: ${pattern.look_at}.`) : "");
 }
 
+// What is far from usual in the data behind the scores: of a namespace that catches up it is not known.
+function showTraffic(list, settled, catching) {
+  const traffic = (settled.traffic ?? []).filter((one) => one !== farFromUsual(settled));
+  const lines = catching ? [] : traffic.slice(0, MOST_TRAFFIC).map(({ text }) => `▼ ${text}`);
+  const more = traffic.length - MOST_TRAFFIC;
+  if (lines.length && more > 0) lines.push(`${more} more ${more === 1 ? "segment is" : "segments are"} far from usual.`);
+  keyed(list, lines, (line) => line, () => element("li"), (item, line) => setText(item, visible(line)));
+  list.hidden = !lines.length;
+}
+
 // `found` is what was requested, `at` what is selected.
 export function showHeadline(health, at, found) {
   const { tone, title, line, cause } = first(health, at, found);
@@ -75,6 +93,7 @@ export function showHeadline(health, at, found) {
     setText($(id), visible(text));
     $(id).hidden = !text;
   }
+  showTraffic($("traffic"), found.settled, health.catching_up);
   $("acts").hidden = false;
   $("act-todo").hidden = !change;
   $("act-searches").hidden = !health.queries;

@@ -48,6 +48,7 @@ from relevanced.daemon.exporter import (
     render_design_effect,
     silence_samples,
     traffic_change_samples,
+    traffic_changes_of,
 )
 from relevanced.daemon.lane import (
     COUNT_FAMILIES,
@@ -363,7 +364,8 @@ def test_series_are_those_of_the_table(parse: Parse) -> None:
     families += parse(render_changes(silence_samples([stopped], [gap], NOW_MS)))
     families += parse(render_changes(arrival_samples({"searches": 900.0})))
     scores, settings = without_results()
-    families += parse(render_changes(traffic_change_samples(scores, settings)))
+    usual = traffic_changes_of(scores, settings)
+    families += parse(render_changes(traffic_change_samples(usual, PLAN)))
     families += parse(render_changes(floor_samples(scores, settings)))
     refusing = LaneFiles(0, (entry(0),), (entry(NOW_MS),))
     families += parse(exposed_judged(scored(judged_lane(steady(24 * 15), refusing))))

@@ -8,9 +8,10 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from relevanced.daemon.changes import ChangeSettings, ScoreFloor
-from relevanced.daemon.exporter import Publisher
+from relevanced.daemon.exporter import Publisher, Reading
 from relevanced.daemon.lane import Rows
 from relevanced.daemon.panes import HOUR_MS
+from tests.daemon.exporter.test_open_changes import Recovering, reading
 from tests.daemon.exporter.two_countries import MINUTE_MS, NOW_MS, PLAN, Site
 
 SETTLE_MS = PLAN.timing.settle_ms
@@ -28,6 +29,13 @@ class Faulty(Site):
         super().__init__(FAULT_MS - 50 * HOUR_MS, NOW_MS * 2, 0, 60)
         for start in range(FAULT_MS, FAULT_MS + MINUTES * MINUTE_MS, MINUTE_MS):
             fault(self.parts[start])
+
+    def reading(self, publisher: Publisher, minute: int) -> Reading:
+        """What is published so long after the fault began."""
+        as_of_ms = FAULT_MS + minute * MINUTE_MS + SETTLE_MS
+        found = publisher.publish([self.lane(as_of_ms)], as_of_ms).reading
+        assert found is not None
+        return found
 
     def served(self, publisher: Publisher, minute: int, name: str) -> dict[tuple[str, ...], float]:
         """(label values that tell the sample, in their order) → value."""
@@ -83,6 +91,27 @@ def test_it_is_served_while_it_lasts_and_over_when_the_hour_is(
     assert said <= served(65) and said <= served(MINUTES)
     for minutes_later in (75, 120, 240, 600):
         assert served(MINUTES + minutes_later) == set()
+
+
+@pytest.mark.parametrize("part", [0.65, 0.95])
+def test_a_fall_tells_of_its_shares_also_in_the_hour_of_its_end(part: float) -> None:
+    over_ms, publisher = FAULT_MS + HOUR_MS, Publisher(PLAN)
+    site = Recovering(FAULT_MS - 50 * HOUR_MS, FAULT_MS, over_ms, part)
+    for minute in range(10, 240, 10):
+        found = reading(site, FAULT_MS + minute * MINUTE_MS, publisher)
+        assert found.traffic == (), minute
+    assert found.clicks.changes.closed
+
+
+def test_a_fall_tells_of_its_floor_also_in_the_hour_of_its_end() -> None:
+    site = Recovering(FAULT_MS - 50 * HOUR_MS, FAULT_MS, FAULT_MS + HOUR_MS, 0.95)
+    segments = (("all", "all"), ("country", "DE"))
+    floors = tuple(ScoreFloor("Success@10", *segment, 0.6) for segment in segments)
+    publisher = Publisher(PLAN, replace(ChangeSettings(), score_floors=floors))
+    for minute in range(20, 240, 10):
+        as_of_ms = FAULT_MS + minute * MINUTE_MS + SETTLE_MS
+        text = b"".join(publisher.publish([site.lane(as_of_ms)], as_of_ms).text.plain)
+        assert b"\nrelevanced_score_below_floor{" not in text, minute
 
 
 def test_a_time_without_any_feedback_changes_no_share() -> None:

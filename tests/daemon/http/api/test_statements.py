@@ -65,6 +65,11 @@ OPEN: Final = re.compile(
     r" (?:not recovered|better since (?P<better>[^,]+), not as good as before yet)"
     r"(?: by (?P<known>[^;]+); live it is back at (?P<live>[\d.]+) since (?P<end>[^,]+))?\."
 )
+FAR: Final = re.compile(
+    r"Of all searches (?P<now>[\d.]+) % (?P<what>.+) in the last settled hour;"
+    r" (?P<usual>[\d.]+) % is usual\."
+)
+COLUMNS: Final = {"got feedback": 1, "returned no results": 2}
 
 
 @dataclass(frozen=True)
@@ -97,6 +102,12 @@ class Moment:
         now = self.mean(metric, ("all", "all"), begin_h, min(self.known_h, end_h))
         return 1 - now / self.mean(metric, ("all", "all"), begin_h - 12, begin_h)
 
+    def share(self, what: str, since_h: float, until_h: float) -> float:
+        """How many of 100 searches did this."""
+        rows = self.shop.rows[round(since_h * PER_HOUR) : round(until_h * PER_HOUR)]
+        counts = rows[:, SEGMENTS.index(("all", "all"))].sum(axis=0)
+        return float(100 * counts[COLUMNS[what]] / counts[0])
+
     def mean(self, metric: str, segment: tuple[str, str], since_h: float, until_h: float) -> float:
         """The mean of all searches of a segment."""
         row = self.shop.rows[round(since_h * PER_HOUR) : round(until_h * PER_HOUR)].sum(axis=0)
@@ -107,9 +118,15 @@ class Moment:
 
 def untruths(sentence: str, at: Moment) -> Iterator[str]:
     """What is wrong with a sentence about a change, or about that there is none."""
-    said = next((found for form in (GOOD, OVER, OPEN) if (found := form.fullmatch(sentence))), None)
+    forms = (GOOD, OVER, OPEN, FAR)
+    said = next((found for form in forms if (found := form.fullmatch(sentence))), None)
     if said is None:
         yield "its form is not known"
+    elif said.re is FAR:
+        now = at.share(said["what"], at.known_h - 1, at.known_h)
+        usual = at.share(said["what"], at.known_h - 49, at.faults[0].begin_h)
+        if abs(float(said["now"]) - now) > 1 or abs(float(said["usual"]) - usual) > 1:
+            yield f"they were {now:.1f} and {usual:.1f}"
     elif said.re is GOOD:
         for drop, began in NOTICED.findall(sentence):
             if at.drop(said["metric"]) > int(drop) / 100 and at.faults[0].begin_h < at.hour(began):
