@@ -2,7 +2,7 @@
 of a lane but the next offsets, and knows nothing of events or metrics.
 """
 
-from . import aiokafka_patches, codecs, member, resuming
+from . import aiokafka_patches, codecs, member, resuming, stage_offsets
 from .aiokafka_patches import install_codecs
 from .assigned_lanes import AssignedLanes, split_lanes
 from .client import (
@@ -106,6 +106,7 @@ __all__ = (
     "sampled_records",
     "Snappy",
     "split_lanes",
+    "stage_offsets",
     "take_group",
     "TooLarge",
     "TopicPartition",

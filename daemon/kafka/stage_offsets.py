@@ -6,7 +6,7 @@ divided. Where a source begins is stored for all of them before the first messag
 source without an offset later on is a new partition, or was forgotten by the group.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,9 +83,7 @@ async def beginnings(
     # Before what is stored: whoever sent something has stored where all began.
     used = sum(map(bool, (await log_bounds(consumer, own))[1].values()))
     bounds = await log_bounds(consumer, places)
-    # After the bounds: see `topic_ids`.
-    asked = [TopicPartition(topic, 0) for topic in dict.fromkeys(place.topic for place in places)]
-    ids = {at.topic: id_ for at, id_ in (await ids_by_leader(client_of(consumer), asked)).items()}
+    ids = await _ids_of(consumer, places)  # after the bounds: see `topic_ids`
     coordinator = consumer._coordinator
     found = await coordinator.fetch_committed_offsets([*places, own[0]])
     stored = {p: (at.offset, at.metadata) for p, at in found.items() if at.offset >= 0}
@@ -102,6 +100,10 @@ async def beginnings(
         first = await starting_offsets(consumer, logs, start, now_ms)
         new = {place: OffsetAndMetadata(first[log], "") for place, log in logs.items()}
         stored |= {p: (at.offset, "") for p, at in new.items()}
+    if any(stored.get(place, (0, ""))[0] > bounds[1][place] for place in places):
+        # They have grown since: what is stored is of another process, or of `latest` just now.
+        bounds = await log_bounds(consumer, places)
+        ids = await _ids_of(consumer, places)
     before = noted or Noted(used or len(own))  # marks went to all partitions among which it was
     if before.partitions > len(own):
         raise Unavailable(
@@ -121,6 +123,13 @@ async def beginnings(
         except StartError as error:
             stopped[place] = str(error)
     return Beginnings(now, begins, stopped, bounds[1])
+
+
+async def _ids_of(consumer: Any, places: Iterable[TopicPartition]) -> dict[str, str]:
+    """Topic → its id; empty where the cluster has none."""
+    asked = [TopicPartition(topic, 0) for topic in dict.fromkeys(place.topic for place in places)]
+    found = await ids_by_leader(client_of(consumer), asked)
+    return {place.topic: topic_id for place, topic_id in found.items()}
 
 
 async def store_note(
