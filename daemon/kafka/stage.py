@@ -55,6 +55,10 @@ IDLE_EVERY_S: Final = 5.0
 TURN_MESSAGES: Final = 500
 """After so many records and messages, of some 6 µs each, others get their turn. Lanes beside it are
 to find as many at once: however small a batch is, it costs a millisecond."""
+OTHERS_BEGIN: Final = (
+    "no source is sent yet: the other processes of the stage have not stored where theirs begin."
+    " Once they run, and reach Kafka and the input topics, all go on"
+)
 
 logger = structlog.get_logger(__name__)
 
@@ -231,12 +235,15 @@ class RekeyStage:
         self._diagnose()
         generation = self._generation
         if self._to_begin:
-            await self._begin(await self._found(self._to_begin), generation)
+            if (found := await self._found(self._to_begin, generation)) is not None:
+                await self._begin(found, generation)
+            elif generation == self._generation:
+                self.waits = OTHERS_BEGIN
         if self.stopped and time.monotonic() >= self._look_s:
             self._look_s = time.monotonic() + STOPPED_PAUSE_S
             found = None
             with suppress(Unavailable):  # the others go on
-                found = await self._found(self.stopped.keys() - self._runs.keys())
+                found = await self._found(self.stopped.keys() - self._runs.keys(), generation)
             if found is not None:
                 await self._begin(found, generation)
         polled = await self._reader.poll(self._consumer, self._runs)
@@ -308,7 +315,9 @@ class RekeyStage:
         if self._noted is not None and now_s - self._noted_s >= NOTE_EVERY_S:
             self._noted_s = now_s
             await store_note(self._consumer, self._own, self._noted)
-        self._failures, self.waits = 0, ""
+        self._failures = 0
+        if not self._to_begin:
+            self.waits = ""
         for place in self.stopped.keys() & self._runs.keys():  # it could be read again
             del self.stopped[place]
             self._ports.show_stopped(*place, False)
@@ -323,10 +332,19 @@ class RekeyStage:
 
     # Where sources begin
 
-    async def _found(self, places: Collection[TopicPartition]) -> Beginnings:
+    async def _found(
+        self, places: Collection[TopicPartition], generation: int
+    ) -> Beginnings | None:
         start, topics = self._ports.start, self._ports.settings.topics
-        now_ms = int(time.time() * 1000)
-        return await beginnings(self._consumer, sorted(places), topics, self._own, start, now_ms)
+        return await beginnings(
+            self._consumer,
+            sorted(places),
+            topics,
+            self._own,
+            start,
+            int(time.time() * 1000),
+            lambda: generation == self._generation,
+        )
 
     async def _begin(self, found: Beginnings, generation: int) -> None:
         if generation != self._generation:

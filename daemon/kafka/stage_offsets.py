@@ -2,12 +2,14 @@
 
 Beside the offset of each source, the group stores with the stage's own topic the ids of the input
 topics, of which Kafka deletes the offsets with the topic, and among how many partitions events are
-divided. Where a source begins is stored for all of them before the first message of all is sent: a
-source without an offset later on is a new partition, or was forgotten by the group.
+divided. Where a source begins is stored for all of them before the first message of all is sent,
+by the process that has it, once: a source without an offset later on is a new partition, or was
+forgotten by the group.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -34,6 +36,8 @@ class Noted(msgspec.Struct, frozen=True):
     """Among so many of its partitions events are divided. It may have got more since."""
     ids: dict[str, str] = {}
     """Input topic → id."""
+    begun: bool = True
+    """Whether it is stored of all sources where they begin."""
 
 
 @dataclass(frozen=True)
@@ -77,52 +81,67 @@ async def beginnings(
     own: Sequence[TopicPartition],
     start: Start,
     now_ms: int,
-) -> Beginnings:
-    """Find out where to begin with these sources; `own` are the partitions of the topic of the
-    stage, and `start` is where sources begin before anything was sent. Raises Unavailable."""
+    are_ours: Callable[[], bool],
+) -> Beginnings | None:
+    """Find out where to begin with these sources; None: nothing is to be sent yet, as other
+    processes have not stored where theirs begin, or a rebalance came in between.
+
+    `own` are the partitions of the topic of the stage, `start` is where sources begin before
+    anything was sent, and `are_ours` says whether the group still assigns the sources to this
+    process. Raises Unavailable.
+    """
     # Before what is stored: whoever sent something has stored where all began.
     used = sum(map(bool, (await log_bounds(consumer, own))[1].values()))
-    bounds = await log_bounds(consumer, places)
-    ids = await _ids_of(consumer, places)  # after the bounds: see `topic_ids`
-    coordinator = consumer._coordinator
-    found = await coordinator.fetch_committed_offsets([*places, own[0]])
-    stored = {p: (at.offset, at.metadata) for p, at in found.items() if at.offset >= 0}
-    noted = _read(stored.pop(own[0], None))
-    new = dict[TopicPartition, OffsetAndMetadata]()
-    if noted is None and not used:
-        every = [
-            TopicPartition(t, n) for t in topics for n in consumer.partitions_for_topic(t) or ()
-        ]
-        # Where the topic of the stage was created again, others have stored how far they are.
-        known = await coordinator.fetch_committed_offsets(every)
-        unknown = {place for place in every if place not in known or known[place].offset < 0}
-        logs = {place: log_name(*place) for place in unknown}
-        first = await starting_offsets(consumer, logs, start, now_ms)
-        new = {place: OffsetAndMetadata(first[log], "") for place, log in logs.items()}
-        stored |= {p: (at.offset, "") for p, at in new.items()}
-    if any(stored.get(place, (0, ""))[0] > bounds[1][place] for place in places):
-        # They have grown since: what is stored is of another process, or of `latest` just now.
-        bounds = await log_bounds(consumer, places)
-        ids = await _ids_of(consumer, places)
-    before = noted or Noted(used or len(own))  # marks went to all partitions among which it was
+    stored, known = await _stored(consumer, places, topics, own)
+    # Marks went to all partitions among which events were divided.
+    before = known or Noted(used or len(own), begun=False)
     if before.partitions > len(own):
         raise Unavailable(
             f"topic {own[0].topic} has {len(own)} partitions, and events were divided among"
             f" {before.partitions}: it was deleted and created again. {WAY_OUT}"
         )
-    now = Noted(before.partitions, {**ids, **before.ids})
-    await store_note(consumer, own, now, new)
+    # Before it is asked where sources begin: a topic that is created again after that is found.
+    noted_ids = {**await _ids_of(consumer, places), **before.ids}
+    new = dict[TopicPartition, int]()
+    if not used and not before.begun:
+        logs = {place: log_name(*place) for place in places if stored[place] is None}
+        first = await starting_offsets(consumer, logs, start, now_ms)
+        new = {place: first[log] for place, log in logs.items()}
+        stored |= {place: (offset, "") for place, offset in new.items()}
+    begun = before.begun or bool(used) or None not in stored.values()
+    noted = Noted(before.partitions, noted_ids, begun)
+    if not are_ours():  # who has them now may have stored where they begin, and sent them since
+        return None
+    await store_note(consumer, own, noted, new)
+    if not begun:
+        return None
+    # After what is stored: an offset of a log that grows would be beyond an end of before.
+    starts, ends = await log_bounds(consumer, places)
+    ids = await _ids_of(consumer, places)  # after the bounds: see `topic_ids`
     begins, stopped = dict[TopicPartition, Begin](), dict[TopicPartition, str]()
     for place in places:
-        at = bounds[0][place], bounds[1][place]
-        topic = place.topic
+        known_id, topic_id = noted_ids.get(place.topic), ids.get(place.topic)
+        bounds = starts[place], ends[place]
         try:
-            begins[place] = begin_of(
-                place, stored.get(place), at, now.ids.get(topic), ids.get(topic)
-            )
+            begins[place] = begin_of(place, stored[place], bounds, known_id, topic_id)
         except StartError as error:
             stopped[place] = str(error)
-    return Beginnings(now, begins, stopped, bounds[1])
+    return Beginnings(noted, begins, stopped, ends)
+
+
+async def _stored(
+    consumer: Any,
+    places: Iterable[TopicPartition],
+    topics: Iterable[str],
+    own: Sequence[TopicPartition],
+) -> tuple[dict[TopicPartition, tuple[int, str] | None], Noted | None]:
+    """Each source → the offset and the metadata that the group stores, and its note."""
+    numbers = {topic: consumer.partitions_for_topic(topic) or () for topic in topics}
+    every = {TopicPartition(topic, number) for topic in numbers for number in numbers[topic]}
+    every |= set(places)
+    found = await consumer._coordinator.fetch_committed_offsets([*every, own[0]])
+    stored = {place: (at.offset, at.metadata) for place, at in found.items() if at.offset >= 0}
+    return {place: stored.get(place) for place in every}, _read(stored.get(own[0]))
 
 
 async def _ids_of(consumer: Any, places: Iterable[TopicPartition]) -> dict[str, str]:
@@ -136,12 +155,13 @@ async def store_note(
     consumer: Any,
     own: Sequence[TopicPartition],
     noted: Noted,
-    new: Mapping[TopicPartition, OffsetAndMetadata] | None = None,
+    new: Mapping[TopicPartition, int] = MappingProxyType({}),
 ) -> None:
-    """Store this with the group, and `new` offsets beside it."""
-    note = {own[0]: OffsetAndMetadata(0, msgspec.json.encode(noted).decode())}
+    """Store this with the group, and beside it the offsets where `new` sources begin."""
+    note = OffsetAndMetadata(0, msgspec.json.encode(noted).decode())
+    offsets = {place: OffsetAndMetadata(offset, "") for place, offset in new.items()}
     assignment = consumer._subscription.subscription.assignment
-    await consumer._coordinator.commit_offsets(assignment, {**(new or {}), **note})
+    await consumer._coordinator.commit_offsets(assignment, {**offsets, own[0]: note})
 
 
 def _read(stored: tuple[int, str] | None) -> Noted | None:

@@ -382,6 +382,26 @@ async def test_lanes_stop_where_the_topic_of_the_stage_was_created_again(
     assert await stage.counted("events") == EVENTS // 2
 
 
+async def test_nothing_is_sent_before_all_processes_have_stored_where_their_sources_begin(
+    stage: Rekeyed,
+) -> None:
+    group = stage_group(load(stage.toml(NAME), {}, "test"))
+    settings = {"bootstrap_servers": stage.kafka.bootstrap, "enable_auto_commit": False}
+    silent = AIOKafkaConsumer(*stage.topics, group_id=group, **settings)
+    await silent.start()
+    told = "have not stored where theirs begin"
+    try:
+        daemon = stage.daemon(NAME)
+        await until(lambda: told in daemon.readiness(), daemon)
+        await stage.produce(EVENTS // 8)
+        assert silent.assignment() and told in daemon.readiness()
+        assert await stage.counted("events") == 0
+    finally:
+        await silent.stop()
+    await stage.wait_for_events(EVENTS // 8)
+    await until(lambda: told not in daemon.readiness(), daemon)
+
+
 async def test_who_finds_the_topic_empty_stores_over_no_offset_of_other_workers(
     kafka: Broker, make_topic: MakeTopic
 ) -> None:
@@ -402,7 +422,10 @@ async def test_who_finds_the_topic_empty_stores_over_no_offset_of_other_workers(
                 await asyncio.sleep(0.05)
         await consumer.commit({other: 1})
         for _ in range(2):  # the second time it is stored
-            found = await beginnings(consumer, [mine], [topic], partitions, LogEnd.LATEST, 0)
+            found = await beginnings(
+                consumer, [mine], [topic], partitions, LogEnd.LATEST, 0, lambda: True
+            )
+            assert found is not None
             assert found.begins[mine].offset == 1 and found.noted.partitions == LANES
         assert await consumer.committed(other) == 1
     finally:

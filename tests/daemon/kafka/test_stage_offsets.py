@@ -1,57 +1,187 @@
 """Where the stage begins with its sources."""
 
+import asyncio
+from collections.abc import Collection, Iterable, Mapping
+from random import Random
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from aiokafka import TopicPartition
+from aiokafka.structs import OffsetAndMetadata
 
 from relevanced.daemon.config import LogEnd
-from relevanced.daemon.kafka import stage_offsets
+from relevanced.daemon.errors import StartError
+from relevanced.daemon.kafka import Begin, begin_of, stage_offsets
+from relevanced.daemon.lane import Pending
+from relevanced.daemon.worker import SourceState, state_in
+from tests.seeds import seeds
 
-OWN, SOURCE = TopicPartition("stage", 0), TopicPartition("events", 0)
+TOPIC = "events"
+OWN = TopicPartition("stage", 0)
+SOURCES = [TopicPartition(TOPIC, number) for number in range(3)]
 
 
 class Cluster:
-    """A source that grows between two answers, and a group that stores nothing yet."""
+    """Sources that get a record each time anything is asked of the cluster, and the group of the
+    stage. Answers come after some turns of others."""
 
-    def __init__(self, ends: list[int]) -> None:
-        self.ends = ends
-        self._coordinator = SimpleNamespace(fetch_committed_offsets=self._committed)
+    def __init__(self) -> None:
+        self.rng = Random(0)
+        self.ends = {source: 600 for source in SOURCES}
+        self.sent = 0
+        """How much the topic of the stage has."""
+        self.topic_id = "first"
+        self.committed: dict[TopicPartition, OffsetAndMetadata] = {}
+        self.stored: list[tuple[TopicPartition, int]] = []
+        """Offsets of sources, as they were stored one after another."""
+        self._coordinator = SimpleNamespace(
+            fetch_committed_offsets=self._fetched, commit_offsets=self._commit
+        )
+        self._subscription = SimpleNamespace(subscription=SimpleNamespace(assignment=None))
 
-    async def _committed(self, places: object) -> dict[Any, Any]:
-        return {}
+    async def _answer(self) -> None:
+        for _ in range(self.rng.randrange(4)):
+            await asyncio.sleep(0)
+        for source in self.ends:
+            self.ends[source] += 1
+
+    async def _fetched(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, Any]:
+        await self._answer()
+        return {place: self.committed[place] for place in places if place in self.committed}
+
+    async def _commit(self, _: object, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        await self._answer()
+        self.committed |= offsets
+        self.stored += [(place, at.offset) for place, at in offsets.items() if place != OWN]
+        await self._answer()
 
     def partitions_for_topic(self, topic: str) -> set[int]:
-        return {0}
+        return {source.partition for source in self.ends}
 
-    async def bounds(self, _: object, places: Any) -> Any:
-        if OWN in places:
-            return {OWN: 0}, {OWN: 0}
-        return {SOURCE: 0}, {SOURCE: self.ends.pop(0)}
+    async def log_bounds(self, _: object, places: Collection[TopicPartition]) -> Any:
+        await self._answer()
+        ends = {place: self.sent if place == OWN else self.ends[place] for place in places}
+        await self._answer()
+        return dict.fromkeys(places, 0), ends
+
+    async def starting_offsets(
+        self, _: object, logs: Mapping[TopicPartition, str], *__: object
+    ) -> Any:
+        await self._answer()
+        return {log: self.ends[place] for place, log in logs.items()}
+
+    async def ids_of(self, *_: object) -> dict[str, str]:
+        await self._answer()
+        return {TOPIC: self.topic_id}
+
+    async def beginnings(
+        self, *places: TopicPartition, are_ours: bool = True
+    ) -> stage_offsets.Beginnings | None:
+        """What a process that has these sources finds."""
+        return await stage_offsets.beginnings(
+            self, places, [TOPIC], [OWN], LogEnd.LATEST, 0, lambda: are_ours
+        )
 
 
-@pytest.mark.parametrize(("end_now", "is_stopped"), [(631, False), (640, False), (619, True)])
-async def test_a_source_that_grew_while_it_was_asked_for_is_not_stopped(
-    monkeypatch: pytest.MonkeyPatch, end_now: int, is_stopped: bool
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    made = Cluster()
+    monkeypatch.setattr(stage_offsets, "log_bounds", made.log_bounds)
+    monkeypatch.setattr(stage_offsets, "starting_offsets", made.starting_offsets)
+    monkeypatch.setattr(stage_offsets, "_ids_of", made.ids_of)
+    return made
+
+
+@pytest.mark.parametrize("seed", seeds(60))
+async def test_a_process_stores_where_its_own_sources_begin_once_before_any_is_sent(
+    cluster: Cluster, seed: int
 ) -> None:
-    """`latest` is 631, though the log ended at 619 a moment before; or it lost its end."""
-    cluster = Cluster([619, end_now])
+    """Or those of another process would begin where it looked last, not where they were sent."""
+    cluster.rng = Random(seed)
 
-    async def latest(*_: object) -> dict[str, int]:
-        return {"events/0": 631}
+    async def run(*sources: TopicPartition) -> dict[TopicPartition, int]:
+        while (found := await cluster.beginnings(*sources)) is None:
+            pass
+        assert not found.stopped and {place for place, _ in cluster.stored} == set(SOURCES)
+        cluster.sent += 1
+        return {place: at.offset for place, at in found.begins.items()}
 
-    async def nothing(*_: object) -> dict[Any, Any]:
-        return {}
+    one, other = await asyncio.gather(run(*SOURCES[:2]), run(SOURCES[2]))
+    assert one | other == dict(cluster.stored) and len(cluster.stored) == len(SOURCES)
 
-    for name, instead in (
-        ("log_bounds", cluster.bounds),
-        ("starting_offsets", latest),
-        ("_ids_of", nothing),
-        ("store_note", nothing),
-    ):
-        monkeypatch.setattr(stage_offsets, name, instead)
-    found = await stage_offsets.beginnings(cluster, [SOURCE], ["events"], [OWN], LogEnd.LATEST, 0)
-    assert (SOURCE in found.stopped) is is_stopped and not cluster.ends
-    if not is_stopped:
-        assert found.begins[SOURCE].offset == 631
+
+async def test_nothing_is_stored_of_sources_that_a_rebalance_gave_away(cluster: Cluster) -> None:
+    assert await cluster.beginnings(*SOURCES, are_ours=False) is None
+    assert not cluster.committed
+
+
+async def test_a_source_that_is_new_later_on_is_read_from_its_first_record(
+    cluster: Cluster,
+) -> None:
+    assert await cluster.beginnings(*SOURCES)
+    new = TopicPartition(TOPIC, len(SOURCES))
+    cluster.ends[new] = 5
+    found = await cluster.beginnings(new)
+    assert found and found.begins[new].offset == 0
+
+
+async def test_a_log_that_lost_its_end_is_not_read_on(cluster: Cluster) -> None:
+    assert await cluster.beginnings(*SOURCES)
+    cluster.ends[SOURCES[0]] = 300
+    found = await cluster.beginnings(*SOURCES)
+    assert found and found.stopped.keys() == {SOURCES[0]}
+
+
+async def test_a_topic_that_is_created_again_while_it_is_asked_where_it_begins_is_not_read(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def replaced(*asked: Any) -> Any:
+        cluster.topic_id = "second"
+        return await cluster.starting_offsets(*asked)
+
+    monkeypatch.setattr(stage_offsets, "starting_offsets", replaced)
+    found = await cluster.beginnings(*SOURCES)
+    assert found and found.stopped.keys() == set(SOURCES)
+
+
+PLACE = TopicPartition("clicks", 3)
+STATE = SourceState(1_795_176_000_000).text()
+
+
+@pytest.mark.parametrize(("offset", "begin", "lost_from"), [(7, 7, None), (9, 9, None), (2, 5, 2)])
+def test_a_source_goes_on_where_its_log_still_has_records(
+    offset: int, begin: int, lost_from: int | None
+) -> None:
+    for known_id in ("a", None):
+        found = begin_of(PLACE, (offset, STATE), (5, 9), known_id, "a")
+        assert found == Begin(begin, STATE, lost_from, "a")
+
+
+def test_records_that_were_read_and_left_out_are_no_loss() -> None:
+    read = SourceState(1_795_176_000_000, read=8).text()
+    assert begin_of(PLACE, (2, read), (5, 9), "a", "a") == Begin(5, read, None, "a")
+    assert begin_of(PLACE, (2, read), (9, 9), "a", "a") == Begin(9, read, 8, "a")
+
+
+def test_a_source_that_the_group_forgot_or_that_came_later_is_read_from_its_beginning() -> None:
+    assert begin_of(PLACE, None, (0, 9), "a", "a") == Begin(0, "", None, "a")
+    assert begin_of(PLACE, None, (5, 9), None, None) == Begin(5, "", 0, "")
+
+
+@pytest.mark.parametrize(("offset", "topic_id"), [(10, "a"), (7, "b")])
+def test_another_log_is_not_sent_as_the_same_source(offset: int, topic_id: str) -> None:
+    with pytest.raises(StartError, match=r"Set \[rekey\] topic to a new name"):
+        begin_of(PLACE, (offset, ""), (5, 9), "a", topic_id)
+
+
+def test_a_state_that_a_tool_has_written_over_stops_the_source() -> None:
+    with pytest.raises(StartError, match="stores no state of it"):
+        begin_of(PLACE, (7, "reset by hand"), (5, 9), "a", "a")
+
+
+def test_a_state_fits_into_the_metadata_of_an_offset() -> None:
+    pending = Pending({f"{n:016x}": 1_795_176_000_000 for n in range(4)}, 2**31, 24)
+    state = SourceState(1_795_176_000_000, pending)
+    assert len(state.text()) < 300 and state_in(state.text()) == state
+    assert state_in("") == SourceState()
