@@ -85,7 +85,7 @@ from .patterns import (
 )
 from .recovery import Falls, Recoveries, recovered
 from .scan import LEAST_SCORED, MOST_BEFORE_MS, Calls, Sides, called, scan, sides, threshold
-from .settings import DEFAULTS, ChangeSettings, ScoreFloor, family, is_of_failures
+from .settings import DEFAULTS, ChangeSettings, ScoreFloor, Urgency, family, is_of_failures
 from .silence import (
     EDGE_MS,
     LEAST_SILENCE_MS,
@@ -101,7 +101,13 @@ from .silence import (
 from .story import SHARES, SIZES, LiveRise, MeasuredChange, Moved, Story
 from .text import recovery
 from .timeline import HOUR_MS, MINUTE_MS, ScoreNoise, ScoreTimeline, groups
-from .traffic_changes import TRAFFIC_COUNTS, TrafficChange, TrafficSides, traffic_changes
+from .traffic_changes import (
+    TRAFFIC_COUNTS,
+    TrafficChange,
+    TrafficMetric,
+    TrafficSides,
+    traffic_changes,
+)
 from .urgency import ToldChange, is_below_floor, told_changes
 from .weeks import (
     ENDS,
@@ -261,9 +267,11 @@ __all__ = (
     "TRAFFIC_COUNTS",
     "traffic_changes",
     "TrafficChange",
+    "TrafficMetric",
     "TrafficSides",
     "undecided",
     "UNKNOWN",
+    "Urgency",
     "used",
     "USUAL_DELAYS",
     "WEEK",

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from .story import ALL, Story
+from .settings import ALL
+from .story import Story
 from .timeline import HOUR_MS
 
 APART_MS: Final = HOUR_MS

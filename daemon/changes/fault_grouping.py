@@ -26,8 +26,8 @@ from .ledger import LOW_Z, Fall, FallCall, FaultName, Look, Series
 from .levels import JudgedBins, Loss, ScoreLevel, level, loss, within
 from .patterns import Explanation, Pattern, pattern_of
 from .recovery import before_from
-from .settings import ChangeSettings, family, is_leading, pair
-from .story import ALL, MeasuredChange, Moved, Story
+from .settings import ALL, ChangeSettings, family, is_leading, pair
+from .story import MeasuredChange, Moved, Story
 from .timeline import HOUR_MS, MINUTE_MS, ScoreTimeline
 
 LATELY_MS: Final = 24 * HOUR_MS

@@ -9,9 +9,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import timezone, tzinfo
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from relevanced.metrics import Metric
+
+ALL: Final = ("all", "all")
+"""The segment of all searches."""
+Urgency: TypeAlias = Literal["page", "ticket", "none"]
+"""Most urgent first; of `none` nobody is told."""
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from typing import Final
 from .evidence import STANDS_Z
 from .ledger import Fall, FaultName, Series
 from .patterns import Explanation, Pattern
+from .settings import ALL
 
-ALL: Final = ("all", "all")
 FINDS_CLICK: Final = "Success@"
 """Metrics that people understand: so many of 100 searches find a click."""
 

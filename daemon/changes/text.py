@@ -8,8 +8,10 @@ from typing import Final, TypeAlias
 from .ledger import MIXED, FallOnset
 from .markers import Marker
 from .noticeable import Noticed
+from .settings import ALL
 from .silence import FeedbackGap, Silence
-from .story import ALL, Story
+from .story import Story
+from .traffic_changes import TrafficChange
 
 Tone: TypeAlias = str
 MISSING: Final = "relevanced judgements missing"
@@ -23,6 +25,7 @@ MOST_PARTITIONS: Final = 3
 NARROW_MS: Final = 10 * 60_000
 """An onset whose interval is at most this long is said as one time."""
 DAY_MS: Final = 86_400_000
+_SHARES: Final = {"feedback_share": "got feedback", "zero_results_share": "returned no results"}
 
 
 def printable(text: str) -> str:
@@ -101,7 +104,7 @@ def headline(story: Story, now_ms: float, marker: Marker | None = None) -> str:
     if story.fall.is_standing(round(now_ms)) and story.own.change_ratio is not None:
         more = "lower" if story.own.change_ratio < 0 else "higher"
         when = f"{datetime.fromtimestamp(story.fall.onset.likely / 1000, UTC):%-d %b}"
-        ratio = f"{abs(story.own.change_ratio):.0%}".replace("%", " %")
+        ratio = _percent(abs(story.own.change_ratio))
         return f"{score(story)} is {ratio} {more} since {when}."
     if story.z is not None and story.z >= 0:
         return f"{score(story)} is {level(story.own.now.mean)} again; other scores are still low."
@@ -285,8 +288,25 @@ def watching(begin_ms: float | None, now_ms: float) -> str:
     return f"Watching since {clock(begin_ms, now_ms)}. Nothing to compare with yet."
 
 
-def _percent(share: float) -> str:
-    return f"{share:.0%}".replace("%", " %")
+def traffic(change: TrafficChange) -> str:
+    """`Of the searches of country DE 20 % got feedback in the last settled hour; 40 % is usual.`"""
+    grouping, segment = change.segment
+    of = where(grouping, [segment])
+    if change.metric not in _SHARES:
+        counts = f"{change.now:,.0f} in the last settled hour; {change.before:,.0f} is usual"
+        return f"Searches{of} have almost stopped: {counts}."
+    searches = "all searches" if change.segment == ALL else f"the searches{of}"
+    now, before = (_percent(share, _digits(share)) for share in (change.now, change.before))
+    what = f"{_SHARES[change.metric]} in the last settled hour"
+    return f"Of {searches} {now} {what}; {before} is usual."
+
+
+def _digits(share: float) -> int:
+    return 0 if share >= 0.1 or not share else 1 if share >= 0.01 else 2
+
+
+def _percent(share: float, digits: int = 0) -> str:
+    return f"{share:.{digits}%}".replace("%", " %")
 
 
 def _duration(length_ms: float) -> str:

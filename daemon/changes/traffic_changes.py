@@ -4,8 +4,9 @@ them get feedback, or more return no results. Pure.
 What an open change of a score tells already is left out.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
@@ -13,8 +14,7 @@ import numpy as np
 from relevanced.metrics import Floats
 
 from .evidence import share_z
-from .settings import ChangeSettings
-from .story import ALL
+from .settings import ALL, ChangeSettings, Urgency
 
 TrafficMetric: TypeAlias = Literal["impressions", "feedback_share", "zero_results_share"]
 TRAFFIC_COUNTS: Final = 3
@@ -72,22 +72,22 @@ def traffic_changes(
     hour: TrafficSides,
     six_hours: TrafficSides | None,
     settings: ChangeSettings,
-    told: Collection[str] = (),
+    told: Mapping[tuple[str, str], Urgency] = MappingProxyType({}),
     *,
     has_gap: bool = False,
 ) -> Iterator[TrafficChange]:
     """Those of the last hour; of shares those that the last six hours confirm.
 
-    `settings` have the design effect that is used. `told` are the urgencies of the changes of the
-    scores by feedback that tell of the hour: one that pages tells of all shares, a ticket of those
-    of segments.
+    `settings` have the design effect that is used. `told` is segment → how urgent what
+    is told of its scores by feedback in the hour is: what pages tells of all shares, a ticket of
+    those of segments.
     `has_gap`: some of the hour is a time without feedback, whose share says nothing.
     """
     yield from _silent(segments, hour, settings)
     if six_hours is None:
         return
     is_whole = np.array([segment == ALL for segment in segments], np.bool_)
-    are_told = np.where(is_whole, "page" in told, "page" in told or "ticket" in told)
+    are_told = np.where(is_whole, "page" in told.values(), bool(told))
     counts = (hour.now[:, _IMPRESSIONS] >= settings.smallest_sample) & ~are_told
     shares: tuple[tuple[TrafficMetric, int, float, float], ...] = (
         ("feedback_share", _WITH_FEEDBACK, -1.0, settings.feedback_share_drop_ratio),

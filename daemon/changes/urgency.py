@@ -6,17 +6,15 @@ by any judged one, or by any far enough. Else it is a ticket. Each fault is told
 segments that carry it, under a name that stays.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 from .ledger import FallOnset, Series
-from .settings import ChangeSettings, ScoreFloor, is_leading
-from .story import ALL, Moved, Story
+from .settings import ALL, ChangeSettings, ScoreFloor, Urgency, is_leading
+from .story import Moved, Story
 from .timeline import HOUR_MS
 
-Urgency: TypeAlias = Literal["page", "ticket", "none"]
-"""Most urgent first; of `none` nobody is told."""
 NAMED_AFTER_MS: Final = HOUR_MS
 """A ticket may get a better name so long: segments are called one after the other."""
 AGAINST: Final = ("weeks", "day", "hour")
@@ -75,20 +73,13 @@ def is_below_floor(
     score: float,
     scored: float,
     change_settings: ChangeSettings,
-    told: Iterable[ToldChange] = (),
+    told: Mapping[tuple[str, str], Urgency],
 ) -> bool:
-    """Whether enough searches score less than a floor allows, and no open change tells it: one of
-    the segment of which somebody is told, for all searches one that pages. NaN is no score."""
+    """Whether enough searches score less than a floor allows, and no change tells it. `told` is
+    segment → how urgent what is told of it is: of all searches one that pages tells, of others one
+    of the segment. NaN is no score."""
     segment = floor.grouping, floor.segment
-    is_whole = segment == ALL
-    is_told = any(
-        (
-            change.urgency == "page"
-            if is_whole
-            else change.urgency != "none" and change.series[:2] == segment
-        )
-        for change in told
-    )
+    is_told = "page" in told.values() if segment == ALL else segment in told
     return score < floor.floor and scored >= change_settings.smallest_sample and not is_told
 
 

@@ -15,17 +15,17 @@ from ..changes import (
     ToldChange,
     TrafficChange,
     TrafficSides,
+    Urgency,
     is_below_floor,
     traffic_changes,
 )
-from ..plan import ALL, Plan
+from ..plan import Plan
 from ..telemetry import FAMILIES
-from ..views import estimates
+from ..views import WHOLE, estimates
 from .baselines import BaselineComparison
 from .measures import Detection, MeasureScores, expected
 from .sample_series import ONSET_BOUNDS, Sample, escape, labels_of
 
-WHOLE: Final = (ALL, ALL)
 SIDES: Final = ("before", "now")
 """Values of the label `side`."""
 
@@ -83,16 +83,14 @@ def floor_samples(scores: MeasureScores, change_settings: ChangeSettings) -> Ite
     floors = {
         (each.metric, each.grouping, each.segment): each for each in change_settings.score_floors
     }
-    ended = _ended(scores)
+    told = _told(scores)
     for (metric, *segment), floor in floors.items():
         if metric not in names or tuple(segment) not in scores.segments:
-            continue
-        if tuple(segment) in ended or (ended and tuple(segment) == WHOLE):
             continue
         row, index = scores.segments.index((floor.grouping, floor.segment)), names.index(metric)
         score = float(estimates(comparison.recent, scores.plan, index)[0][row])
         scored = float(comparison.recent[row, scores.plan.metric_column(index)])
-        if is_below_floor(floor, score, scored, change_settings, scores.changes.told):
+        if is_below_floor(floor, score, scored, change_settings, told):
             (label,) = labels_of([scores.segments[row]], scores.plan)
             labels = f'metric="{escape(metric)}",{label}'
             yield FAMILIES["relevanced_score_below_floor"], labels, round(score, 6)
@@ -114,12 +112,14 @@ def _sides(comparisons: Sequence[BaselineComparison], window: str) -> TrafficSid
     return TrafficSides(found.recent[:, :TRAFFIC_COUNTS], before, len(periods))
 
 
-def _told(scores: MeasureScores) -> set[str]:
-    """The urgencies of the changes by feedback that tell of the last hour that has settled: those
-    that are open, and those that ended within it."""
-    return {change.urgency for change in scores.changes.told} | {
-        "page" if segment == WHOLE else "ticket" for segment in _ended(scores)
+def _told(scores: MeasureScores) -> dict[tuple[str, str], Urgency]:
+    """Segment → how urgent the change by feedback is that tells of its last settled hour: one that
+    is open, or that ended within it."""
+    told: dict[tuple[str, str], Urgency] = {
+        segment: "page" if segment == WHOLE else "ticket" for segment in _ended(scores)
     }
+    open_now = (change for change in scores.changes.told if change.urgency != "none")
+    return told | {change.series[:2]: change.urgency for change in open_now}
 
 
 def _ended(scores: MeasureScores) -> set[tuple[str, str]]:

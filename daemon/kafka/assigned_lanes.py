@@ -5,7 +5,6 @@ all of its topic-partitions are assigned: an impression and its feedback meet th
 no client and no clock: both are given.
 """
 
-import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -128,7 +127,7 @@ def partition_count(consumer: Any, topics: Sequence[str]) -> int:
 
 
 def at_ends(
-    consumer: Any, lanes: AssignedLanes, of: Iterable[int]
+    consumer: Any, lanes: AssignedLanes, of: Iterable[int], now_ms: int
 ) -> dict[int, set[TopicPartition]]:
     """Return, of these open lanes, which topic-partitions were just seen at the ends of their logs,
     with nothing left to deliver.
@@ -136,7 +135,6 @@ def at_ends(
     The end is that of the log, not of its committed part: while a transaction is open, records may
     come that are older than the clock.
     """
-    now_ms = int(time.time() * 1000)
     return {
         lane: {
             place

@@ -323,7 +323,8 @@ class KafkaSource:
         open_lanes = self._lanes.open_lanes
         lanes = self._reader.take(open_lanes.intersection(wanted))
         unread = self._reader.waiting_lanes
-        ends = at_ends(self._member.consumer, self._lanes, open_lanes - unread)
+        now_ms = int(time.time() * 1000)
+        ends = at_ends(self._member.consumer, self._lanes, open_lanes - unread, now_ms)
         caught_up = frozenset(n for n, ended in ends.items() if ended >= self._lanes.logs(n).keys())
         next_offsets = {lane: self.next_offsets(lane) for lane in lanes}
         return Batch(lanes, next_offsets, caught_up, self._idle(ends))

@@ -209,6 +209,7 @@ EXAMPLES: Final[Mapping[str, Any]] = {
     "Explained.segments": ["DE"],
     "HeadlineParts.better": None,
     "HeadlineParts.ended": None,
+    "HeadlineParts.far": None,
     "HeadlineParts.final": None,
     "HeadlineParts.segments": ["DE"],
     "HeadlineParts.known_until": TIME,

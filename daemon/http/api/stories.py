@@ -90,6 +90,7 @@ def headline(reading: Reading, now_ms: float | None = None) -> Headline:
     found = traffic(reading)
     tone, text, far = said.tone, said.text, [change.text for change in found]
     if parts.state in ("good", "first") and any(map(is_of_all, found)):
+        parts = msgspec.structs.replace(parts, state="far", far=far[0])
         tone, text, far, details = "worse", far[0], far[1:], [said.text, *details]
     detail = " ".join(filter(None, (*details, *far[:MOST_TRAFFIC])))
     return msgspec.structs.replace(said, tone=tone, text=text, detail=detail, parts=parts)

@@ -1,17 +1,12 @@
 """What is far from usual in the data behind the scores, as the API returns it. Pure."""
 
 from collections.abc import Iterator
-from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from ...changes import TrafficChange, text as sentences
+from ...changes import TrafficChange, TrafficMetric, text
 from ...exporter import Reading
-from ...plan import ALL
-
-TrafficMetric: TypeAlias = Literal["impressions", "feedback_share", "zero_results_share"]
-_SHARES: Final = {"feedback_share": "got feedback", "zero_results_share": "returned no results"}
-WHOLE: Final = (ALL, ALL)
+from ...views import WHOLE
 
 
 class OpenTrafficChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -42,7 +37,7 @@ def traffic(reading: Reading) -> tuple[OpenTrafficChange, ...]:
             round(change.before, 6),
             round(change.now, 6),
             None if change.z is None else round(change.z, 3),
-            _text(change),
+            text.traffic(change),
         )
         for change in sorted(_told(reading), key=_is_of_segment)
     )
@@ -62,20 +57,3 @@ def _told(reading: Reading) -> Iterator[TrafficChange]:
 
 def _is_of_segment(change: TrafficChange) -> bool:
     return change.segment != WHOLE
-
-
-def _text(change: TrafficChange) -> str:
-    """`Of the searches of country DE 20 % got feedback in the last settled hour; 40 % is usual.`"""
-    grouping, segment = change.segment
-    of = sentences.where(grouping, [segment])
-    if change.metric not in _SHARES:
-        counts = f"{change.now:,.0f} in the last settled hour; {change.before:,.0f} is usual"
-        return f"Searches{of} have almost stopped: {counts}."
-    searches = "all searches" if change.segment == WHOLE else f"the searches{of}"
-    now, before = (f"{100 * share:.{_digits(share)}f} %" for share in (change.now, change.before))
-    what = f"{_SHARES[change.metric]} in the last settled hour"
-    return f"Of {searches} {now} {what}; {before} is usual."
-
-
-def _digits(share: float) -> int:
-    return 0 if share >= 0.1 or not share else 1 if share >= 0.01 else 2

@@ -48,14 +48,7 @@ function first(health, at, found) {
   const others = settled.open.filter((one) => change && one.id !== change.id && one.state === "open");
   const level = at.metric === (parts.metric ?? at.metric) ? levelNow(found, parts) : null;
   const isCalled = found.shown.changes.some((one) => one.verdict === "worse");
-  const told = said({ parts, now: settled.as_of, judged: change?.judged ?? false, isAlone: Boolean(judgedAlone(settled)), others, level, metric: at.metric, settled: settled.settled_until, isCalled });
-  const far = farFromUsual(settled);
-  return far ? { tone: "worse", title: far.text.replace(/\.$/, ""), line: `${told.title}. ${told.line}`.trim(), cause: told.cause } : told;
-}
-
-// The number of all searches that is told first, as no score fell.
-function farFromUsual({ headline: { parts }, traffic = [] }) {
-  return ["good", "first"].includes(parts.state) ? traffic.find(({ grouping }) => grouping === "all") : undefined;
+  return said({ parts, now: settled.as_of, judged: change?.judged ?? false, isAlone: Boolean(judgedAlone(settled)), others, level, metric: at.metric, settled: settled.settled_until, isCalled });
 }
 
 // The alert that tells of a change: its name is that of a section of the runbook.
@@ -75,7 +68,7 @@ function showRunbook(change, parts, runbook) {
 
 // What is far from usual in the data behind the scores: of a namespace that catches up it is not known.
 function showTraffic(list, settled, catching) {
-  const traffic = (settled.traffic ?? []).filter((one) => one !== farFromUsual(settled));
+  const traffic = (settled.traffic ?? []).filter(({ text }) => text !== settled.headline.parts?.far);
   const lines = catching ? [] : traffic.slice(0, MOST_TRAFFIC).map(({ text }) => `▼ ${text}`);
   const more = traffic.length - MOST_TRAFFIC;
   if (lines.length && more > 0) lines.push(`${more} more ${more === 1 ? "segment is" : "segments are"} far from usual.`);

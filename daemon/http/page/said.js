@@ -120,6 +120,10 @@ const STATES = {
     line: `It was ${worse(parts)} from ${clock(began(parts), now)} on, for ${seconds((Date.parse(parts.ended) - Date.parse(began(parts))) / 1000)}. ${levels(parts.metric, level, null)}`.trim(),
     cause: parts.final ? provisional(parts.final, now) : "",
   }),
+  far: (given) => {
+    const told = STATES[given.parts.noticed.length ? "good" : "first"](given);
+    return { tone: "worse", title: given.parts.far.replace(/\.$/, ""), line: `${told.title}. ${told.line}`.trim(), cause: told.cause };
+  },
   good: ({ parts, now, level, metric, settled }) => ({
     tone: "good",
     title: `Up to ${clock(parts.known_until ?? settled, now)} search was as good as ${GOOD[parts.noticed[0].lane]}`,

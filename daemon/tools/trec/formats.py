@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
-from ...judgements import formats, grades
+from ...judgements import Fault, formats, grades
 from ...recompute.files import without_mark
 
 Qrels: TypeAlias = dict[str, dict[str, float]]
@@ -34,24 +34,10 @@ _SHOWN: Final = 60
 """A message shows at most this many characters of an invalid value."""
 
 
-@dataclass(frozen=True)
-class LineFault:
-    """A line, or a whole file, that breaks the format."""
-
-    file: str
-    line: int
-    """Counted from 1; 0 for the file as a whole."""
-    reason: str
-
-    def __str__(self) -> str:
-        where = f"{self.file}:{self.line}" if self.line else self.file
-        return f"{where}: {self.reason}"
-
-
 class TrecError(Exception):
     """A file that breaks the format; `faults` lists every fault in the order of the lines."""
 
-    def __init__(self, faults: list[LineFault]) -> None:
+    def __init__(self, faults: list[Fault]) -> None:
         super().__init__("\n".join(str(fault) for fault in faults))
         self.faults = faults
 
@@ -141,7 +127,7 @@ def parse_subtopics(data: bytes, file: str) -> Subtopics:
     _parse_lines(data, file, parse_words)
     if len(names) < 2:
         rule = "has no subtopics: its second column, which names them, is the same in all lines"
-        raise TrecError([LineFault(file, 0, rule)])
+        raise TrecError([Fault(file, 0, rule)])
     return found
 
 
@@ -218,7 +204,7 @@ def _parse_lines(
 
     A ValueError of it becomes a fault of that line. Raises TrecError with all faults.
     """
-    faults: list[LineFault] = []
+    faults: list[Fault] = []
     any_line = False
     for line_number, line in _numbered(_decompressed(data, file)):
         is_header, any_line = separator is not None and not any_line, True
@@ -230,11 +216,11 @@ def _parse_lines(
                 _words(text) if separator is None else list(grades.header_of(text, separator))
             )
         except UnicodeDecodeError:
-            faults.append(LineFault(file, line_number, "must be UTF-8 text"))
+            faults.append(Fault(file, line_number, "must be UTF-8 text"))
         except ValueError as error:
-            faults.append(LineFault(file, line_number, str(error)))
+            faults.append(Fault(file, line_number, str(error)))
     if not any_line:
-        faults.append(LineFault(file, 0, "contains no line"))
+        faults.append(Fault(file, 0, "contains no line"))
     if faults:
         raise TrecError(faults)
 
@@ -245,7 +231,7 @@ def _decompressed(data: bytes, file: str) -> bytes:
     try:
         return gzip.decompress(data)
     except (OSError, EOFError, zlib.error) as error:
-        raise TrecError([LineFault(file, 0, f"is not a complete gzip file: {error}")]) from error
+        raise TrecError([Fault(file, 0, f"is not a complete gzip file: {error}")]) from error
 
 
 def _numbered(data: bytes) -> Iterator[tuple[int, bytes]]:
@@ -272,15 +258,15 @@ def _parse_json(data: bytes, file: str, add: Callable[[str, str, str], None]) ->
     if (requests := _rank_eval(data, "requests")) is not None:
         _parse_requests(requests, file, add)
         return
-    faults: list[LineFault] = []
+    faults: list[Fault] = []
     for found in formats.judgements_of(BytesIO(data), file):
         if isinstance(found, grades.Fault):
-            faults.append(LineFault(file, found.line, found.reason))
+            faults.append(Fault(file, found.line, found.reason))
         elif found.item != "" and found.grade not in (None, ""):
             try:
                 add(found.query, str(found.item), str(found.grade))
             except ValueError as error:
-                faults.append(LineFault(file, found.line, str(error)))
+                faults.append(Fault(file, found.line, str(error)))
     if faults:
         raise TrecError(faults)
 
@@ -326,7 +312,7 @@ def _parse_requests(requests: Any, file: str, add: Callable[[str, str, str], Non
             for rated in request.ratings:
                 add(request.id, rated.item, str(rated.rating))
     except ValueError as error:
-        raise TrecError([LineFault(file, 0, f"requests of _rank_eval: {error}")]) from error
+        raise TrecError([Fault(file, 0, f"requests of _rank_eval: {error}")]) from error
 
 
 def _hits_of(details: Any, file: str) -> dict[str, list[Result]]:
@@ -334,7 +320,7 @@ def _hits_of(details: Any, file: str) -> dict[str, list[Result]]:
     try:
         found = msgspec.convert(details, dict[str, _Detail])
     except ValueError as error:
-        raise TrecError([LineFault(file, 0, f"details of _rank_eval: {error}")]) from error
+        raise TrecError([Fault(file, 0, f"details of _rank_eval: {error}")]) from error
     # Their scores may be null: the order of the hits is that of the search.
     return {
         query: [

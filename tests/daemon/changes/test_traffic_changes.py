@@ -12,6 +12,7 @@ from relevanced.daemon.changes import (
     ChangeSettings,
     TrafficChange,
     TrafficSides,
+    Urgency,
     traffic_changes,
 )
 from tests.seeds import seeds
@@ -153,10 +154,10 @@ def test_what_an_open_change_tells_is_not_said_again() -> None:
     hour = sides([(1000, 400, 90)] * 2, [(1000, 400, 40)] * 2)
     six = sides([(6000, 2400, 400)] * 2, [(6000, 2400, 240)] * 2)
 
-    def segments(*told: str) -> list[str]:
+    def segments(told: dict[tuple[str, str], Urgency]) -> list[str]:
         found = traffic_changes([WHOLE, FR], hour, six, SETTINGS, told)
         return [each.segment[1] for each in found]
 
-    assert segments() == ["all", "FR"] == segments("none")
-    assert segments("ticket", "none") == ["all"]
-    assert segments("page") == []
+    assert segments({}) == ["all", "FR"]
+    assert segments({DE: "ticket"}) == ["all"]
+    assert segments({DE: "page", FR: "ticket"}) == []
