@@ -47,16 +47,23 @@ def at(minutes: int) -> Reading:
 
 
 @pytest.mark.parametrize(
-    ("fault", "headline", "line"),
+    ("fault", "headline", "line", "link", "alert"),
     [
-        (without_results, "Of all searches ", ""),
-        (without_american_searches, "Up to ", "▼ Searches of country US have almost stopped: "),
+        (without_results, "Of all searches ", "", "#runbook a", "RelevancedZeroResultsRising"),
+        (
+            without_american_searches,
+            "Up to ",
+            "▼ Searches of country US have almost stopped: ",
+            "#traffic a",
+            "RelevancedSegmentSilent",
+        ),
     ],
 )
 async def test_what_is_far_from_usual_is_shown_while_it_is(
-    page: Page, fault: Callable[[Rows], None], headline: str, line: str
+    page: Page, fault: Callable[[Rows], None], headline: str, line: str, link: str, alert: str
 ) -> None:
-    """No score fell: without it the page would say that all is well."""
+    """No score fell: without it the page would say that all is well. With where the runbook says
+    what to do."""
     site, publisher = Faulty(fault), Publisher(PLAN)
     daemon = Daemon(site.reading(publisher, -10))
     await daemon.start()
@@ -72,6 +79,12 @@ async def test_what_is_far_from_usual_is_shown_while_it_is(
         told = await page.value("document.querySelector('#traffic').innerText")
         assert told.startswith(line) if lasts else told == ""
         assert await page.value("verdict.className") == tone
+        is_said = bool(lasts and not line)
+        assert await page.value("document.querySelector('#act-todo').hidden") is not is_said
+        if lasts:
+            section = f"fetch(document.querySelector('{link}').href).then(answer => answer.text())"
+            assert await page.value(f"document.querySelector('{link}').innerText") == alert
+            assert alert in await page.value(section)
     await daemon.stop(page)
 
 

@@ -5,6 +5,9 @@ import { early as catchingUp, said } from "./said.js";
 import { basis, early, isWhole, named } from "./words.js";
 
 const MOST_TRAFFIC = 3;
+const TRAFFIC_ALERTS = {
+  impressions: "RelevancedSegmentSilent", feedback_share: "RelevancedFeedbackShareDropped", zero_results_share: "RelevancedZeroResultsRising",
+};
 const MARKS = { worse: "▼ ", good: "", wait: "" };
 
 // The change that the headline tells, if there is one.
@@ -51,28 +54,34 @@ function first(health, at, found) {
   return said({ parts, now: settled.as_of, judged: change?.judged ?? false, isAlone: Boolean(judgedAlone(settled)), others, level, metric: at.metric, settled: settled.settled_until, isCalled });
 }
 
-// The alert that tells of a change: its name is that of a section of the runbook.
-function alertOf({ judged }) {
-  return judged ? "RelevancedJudgedScoreDropped" : "RelevancedScoreDropped";
+// The alert that tells what the headline tells, if one does: its name is that of a section of the runbook.
+export function headlineAlert(settled, catching) {
+  const change = headlineChange(settled);
+  if (change) return change.judged ? "RelevancedJudgedScoreDropped" : "RelevancedScoreDropped";
+  const far = catching ? null : settled.traffic?.find(({ text }) => text === settled.headline.parts?.far);
+  return far ? TRAFFIC_ALERTS[far.metric] : null;
 }
 
-// What to do about the change in the headline: where to look, and the section of the runbook: of the one that is set, else of this server.
-function showRunbook(change, parts, runbook) {
-  if (!change) return;
-  const name = alertOf(change);
-  const href = runbook ? `${runbook}#${name.toLowerCase()}` : `runbook/${name}`;
-  if ($("runbook").querySelector("a")?.getAttribute("href") !== href) $("runbook").replaceChildren("What to do: ", element("a", { href }, name));
-  const pattern = parts?.pattern ?? change.pattern;
+// Of the runbook that is set, else of that of this server.
+const runbookLink = (alert, runbook) => element("a", { href: runbook ? `${runbook}#${alert.toLowerCase()}` : `runbook/${alert}` }, alert);
+
+// What to do about what the headline tells: where to look, and the section of the runbook.
+function showRunbook(settled, { catching_up: catching, runbook }) {
+  const alert = headlineAlert(settled, catching);
+  if (!alert) return;
+  const link = runbookLink(alert, runbook);
+  if ($("runbook").querySelector("a")?.href !== link.href) $("runbook").replaceChildren("What to do: ", link);
+  const pattern = settled.headline.parts?.pattern ?? headlineChange(settled)?.pattern;
   setText($("look"), pattern ? visible(`Looks like ${pattern.name}: ${pattern.words}. Look at: ${pattern.look_at}.`) : "");
 }
 
 // What is far from usual in the data behind the scores: of a namespace that catches up it is not known.
-function showTraffic(list, settled, catching) {
-  const traffic = (settled.traffic ?? []).filter(({ text }) => text !== settled.headline.parts?.far);
-  const lines = catching ? [] : traffic.slice(0, MOST_TRAFFIC).map(({ text }) => `▼ ${text}`);
+function showTraffic(list, settled, { catching_up: catching, runbook }) {
+  const traffic = (settled.traffic ?? []).filter(({ text }) => !catching && text !== settled.headline.parts?.far);
+  const lines = traffic.slice(0, MOST_TRAFFIC).map(({ text, metric }) => [`▼ ${text} `, runbookLink(TRAFFIC_ALERTS[metric], runbook)]);
   const more = traffic.length - MOST_TRAFFIC;
-  if (lines.length && more > 0) lines.push(`${more} more ${more === 1 ? "segment is" : "segments are"} far from usual.`);
-  keyed(list, lines, (line) => line, () => element("li"), (item, line) => setText(item, visible(line)));
+  if (more > 0) lines.push([`${more} more ${more === 1 ? "number is" : "numbers are"} far from usual.`]);
+  keyed(list, lines, ([text]) => text, ([text, ...link]) => element("li", {}, visible(text), ...link), () => {});
   list.hidden = !lines.length;
 }
 
@@ -86,12 +95,12 @@ export function showHeadline(health, at, found) {
     setText($(id), visible(text));
     $(id).hidden = !text;
   }
-  showTraffic($("traffic"), found.settled, health.catching_up);
+  showTraffic($("traffic"), found.settled, health);
   $("acts").hidden = false;
-  $("act-todo").hidden = !change;
+  $("act-todo").hidden = !headlineAlert(found.settled, health.catching_up);
   $("act-searches").hidden = !health.queries;
   $("act-judged").hidden = !change?.judged;
-  showRunbook(change, found.settled.headline.parts, health.runbook);
+  showRunbook(found.settled, health);
   setText($("basis"), `${at.metric}${at.ofHours ? "" : ` over ${at.window}`}. ${basis(found.shown, at.view)}`);
   document.title = `${MARKS[tone]}${visible(title)} · relevanced`;
 }

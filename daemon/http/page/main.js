@@ -6,7 +6,7 @@ import { Chart } from "./charts.js";
 import { clockText } from "./clock.js";
 import { $, element, keyed, setText, shape, visible } from "./dom.js";
 import { showFolds, unfold, wireFolds } from "./folds.js";
-import { absentText, headlineChange, headlineMetric, linkedChange, showHeadline } from "./headline.js";
+import { absentText, headlineAlert, headlineChange, headlineMetric, linkedChange, showHeadline } from "./headline.js";
 import { showOpen, whyLow } from "./open.js";
 import { SPANS } from "./hours.js";
 import { BEYOND } from "./judged.js";
@@ -193,7 +193,7 @@ function hiddenFolds(health, found) {
   if (!found) return ["todo", "changes", "every", "searches", "judgements", "compared", "basis"];
   const { open, standing, undecided = [], closed } = found.settled;
   const hidden = [];
-  if (!headlineChange(found.settled)) hidden.push("todo");
+  if (!headlineAlert(found.settled, health.catching_up)) hidden.push("todo");
   if (![...open, ...standing, ...undecided, ...closed].length) hidden.push("changes");
   if (!health.judged_metrics?.length) hidden.push("judgements");
   return hidden;
