@@ -17,8 +17,9 @@ from relevanced.metrics import CLIP, Booleans, Floats, Metric, Propensities
 
 from .experiments import Tracking
 from .judgements import JudgedPlan
-from .panes import HOUR_MS, Timing
+from .panes import HOUR_MS
 from .queries import KEYS_ALONE, Derivation, QueryPlan
+from .timing import Timing
 
 NO_SURFACE: Final = 0
 """Id of no surface: the propensities of its ranks are unknown."""

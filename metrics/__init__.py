@@ -33,8 +33,8 @@ from .buckets import (
     scored,
 )
 from .catalog import CATALOG, parse
+from .catalog_table import Description, describe, descriptions, markdown
 from .comparison import Comparison, compare, paired_t_test, randomisation_test, relative_increase
-from .descriptions import Description, describe, descriptions, markdown
 from .distributions import (
     chi_square_tail,
     fair_coin_two_sided,

@@ -7,10 +7,9 @@ from typing import Any, Final
 
 import msgspec
 
-from relevanced.daemon.attribution import rules
+from relevanced.daemon.attribution import join_rules
 from relevanced.daemon.events import Decoded, Feedback, Impression, LogRecord
-from relevanced.daemon.lane import Lane, new_lane
-from relevanced.daemon.panes import CONFIRMED_OVER_MS, MOST_NEAR, timing
+from relevanced.daemon.lane import CONFIRMED_OVER_MS, MOST_NEAR, Lane, new_lane
 from relevanced.daemon.plan import Plan
 from relevanced.daemon.storage import (
     ClaimedLane,
@@ -21,6 +20,7 @@ from relevanced.daemon.storage import (
     plan_commit,
     rebuild,
 )
+from relevanced.daemon.timing import timing
 from relevanced.daemon.worker import batch
 from relevanced.metrics import parse
 from tests.fakes import MemoryLane
@@ -101,7 +101,7 @@ def feed(lane: Lane, *events: Decoded, topic: str = TOPIC) -> list[str]:
     outcomes = []
     for event in events:
         before = _outcomes(lane)
-        rules.apply(lane, topic, [event])
+        join_rules.apply(lane, topic, [event])
         outcomes.append(" ".join(sorted((_outcomes(lane) - before).elements())) or "waits")
     return outcomes
 

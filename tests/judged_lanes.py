@@ -21,9 +21,10 @@ from relevanced.daemon.exporter import (
 )
 from relevanced.daemon.judgements import IndexEntry, judged_plan
 from relevanced.daemon.lane import Pages, Rows, final_before_ms
-from relevanced.daemon.panes import HOUR_MS, timing
+from relevanced.daemon.panes import HOUR_MS
 from relevanced.daemon.plan import BY_JUDGEMENTS, Plan
 from relevanced.daemon.storage import pack_page
+from relevanced.daemon.timing import timing
 from relevanced.daemon.views import (
     WHOLE,
     LaneFiles,

@@ -25,8 +25,9 @@ from relevanced.daemon.exporter import (
     render_windows,
 )
 from relevanced.daemon.lane import PAGE_ROWS, Pages, Rows, escape
-from relevanced.daemon.panes import HOUR_MS, pane_start, timing
+from relevanced.daemon.panes import HOUR_MS, pane_start
 from relevanced.daemon.plan import ALL, Plan
+from relevanced.daemon.timing import timing
 from relevanced.daemon.views import (
     LaneView,
     Names,

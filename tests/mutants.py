@@ -44,7 +44,7 @@ class Mutant(NamedTuple):
     tests: str
 
 
-RULES: Final = "tests/daemon/attribution/test_rules.py tests/daemon/test_equality.py"
+RULES: Final = "tests/daemon/attribution/test_join_rules.py tests/daemon/test_equality.py"
 TOUCH: Final = "tests/daemon/attribution/test_last_touch.py tests/daemon/test_equality.py"
 VECTORS: Final = "tests/daemon/attribution/test_vectorized.py tests/daemon/test_equality.py"
 WATERMARKS: Final = "tests/daemon/lane/test_watermarks.py tests/daemon/test_equality.py"

@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from relevanced.daemon.events import Decoder, Limits, decoder
 from relevanced.daemon.experiments import IMPRESSION, MOST_BUSY, USER, Arm, Spec, Tracking
 from relevanced.daemon.lane import PAGE_ROWS, Lane, Pages, Rows
-from relevanced.daemon.panes import timing
 from relevanced.daemon.plan import COUNT_COLUMNS, METRIC_COLUMNS, WEIGHT_COLUMNS, Plan, Surfaces
 from relevanced.daemon.queries import Derivation
 from relevanced.daemon.storage import Head, blob_keys
+from relevanced.daemon.timing import timing
 from relevanced.metrics import Propensities, catalog
 from tests import oracle_arms
 from tests.oracle import LaneResult, OracleConfig

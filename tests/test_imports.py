@@ -41,6 +41,7 @@ ROWS: Final = (
     ("plan",),
     ("mapping",),
     ("judgements", "schemas", "extras"),
+    ("timing",),
     (
         *("events", "experiments", "changes", "queries", "telemetry"),
         *("panes", "backoff", "errors", "files"),
@@ -49,7 +50,17 @@ ROWS: Final = (
 """The rooms of `daemon/`, from the top down. The core imports none of the highest: `__main__` and
 `schemas` load them by name."""
 
-LOOSE: Final = {"__init__", "__main__", "backoff", "errors", "extras", "files", "panes", "plan"}
+LOOSE: Final = {
+    "__init__",
+    "__main__",
+    "backoff",
+    "errors",
+    "extras",
+    "files",
+    "panes",
+    "plan",
+    "timing",
+}
 """The modules of `daemon/` that stand in no folder: each is its own face."""
 
 PROGRAMS: Final = frozenset(("commands", "recompute", "tools"))
@@ -59,7 +70,7 @@ and so is each folder. A face of all of them would load every library for `--hel
 WITH_EXTRAS: Final = frozenset(
     (
         "daemon.logins.aws",
-        "daemon.logins.sources",
+        "daemon.logins.configured_tokens",
         "daemon.registry.glue",
         "daemon.telemetry.otlp",
         "daemon.tools.trec.plot",
@@ -485,7 +496,7 @@ PLANTED: Final = {
         "which is not pure",
     ),
     "local": ("daemon.worker.worker", "def f():\n    import json", "imports stand at the top"),
-    "absolute": ("daemon.plan", "from relevanced.daemon.panes import Timing", "import it relat"),
+    "absolute": ("daemon.plan", "from relevanced.daemon.panes import Window", "import it relat"),
     "relative": ("daemon.plan", "from ..metrics import Lists", "as `relevanced.metrics"),
 }
 

@@ -2,7 +2,7 @@
 nothing here knows how state is stored.
 """
 
-from . import columns, rules, last_touch, runs, vectorized
+from . import columns, join_rules, last_touch, runs, vectorized
 from .columns import slice_of
 from .gain_changes import PageMismatch, extended_list, list_with_item
 from .item_lists import (
@@ -38,7 +38,7 @@ __all__ = (
     "ranks0_of",
     "read_runs",
     "respelled",
-    "rules",
+    "join_rules",
     "Run",
     "runs",
     "Single",

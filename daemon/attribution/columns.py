@@ -22,8 +22,8 @@ from ..events import (
     InvalidField,
     Limits,
     PlainEvents,
+    event_types,
     timestamp_ms,
-    types,
 )
 from ..lane import (
     NOT_PARSED,
@@ -292,7 +292,7 @@ class _Impressions:
         self._lengths = list[Integers]()
         """Of the lists of each group of which they are known."""
 
-    def add(self, groups: Sequence[types.Impressions], first: int) -> None:
+    def add(self, groups: Sequence[event_types.Impressions], first: int) -> None:
         """Add those of a slice, whose first event has this index."""
         for found in groups:
             self._index.append(_integers(found.index) + first)
@@ -340,7 +340,7 @@ class _FeedbackSlice:
         self._times_ms, self._ranks = list[int](), list[int]()
         self._kinds = list[str]()
 
-    def add(self, groups: Sequence[types.FeedbackFields], first: int) -> None:
+    def add(self, groups: Sequence[event_types.FeedbackFields], first: int) -> None:
         """Add that of a slice, whose first event has this index."""
         for found in groups:
             self._index.append(_integers(found.index) + first)

@@ -15,8 +15,8 @@ from itertools import groupby
 import numpy as np
 
 from ..lane import Held, Lane, TouchColumns, encode_items
-from ..panes import GRACE_MS
-from .rules import join_at, rank0_of
+from ..timing import GRACE_MS
+from .join_rules import join_at, rank0_of
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from ..lane import (
     new_lifts,
     skip_label,
 )
-from . import rules, runs
+from . import join_rules, runs
 
 SHOWN: Final = b'{"type":"impression"'
 
@@ -51,7 +51,7 @@ class SourceEvents:
             lane.watermarks[self.log] = None
         if isinstance(part, runs.Run) and met[0] is None:
             lane.origins.note(lane.open.next_slot, self.log)
-            yield from rules.steps(lane, self.log, [part.event(0)])
+            yield from join_rules.steps(lane, self.log, [part.event(0)])
             part, met = part.part(1, len(part)), met[1:]
         if not met or met[0] is None:
             return (None if isinstance(part, runs.Run) else part), None

@@ -23,7 +23,7 @@ from ..config import (
     read_file,
     restarting_keys,
     slow_expressions,
-    sources,
+    source_checks,
     tables_without_users,
 )
 from ..errors import Unavailable
@@ -136,7 +136,7 @@ def _restart_lines(config: Config) -> Iterator[str]:
     yield f"namespace in Redis: {namespace(config)}"
     yield f"consumer group: {consumer_group(config)}"
     restarting = (setting.key for setting in SETTINGS if setting.shapes == JOIN)
-    keys = ", ".join((*restarting, sources.SECTION))
+    keys = ", ".join((*restarting, source_checks.SECTION))
     if any(not source.has_files for source in config.sources):
         yield "both are others where the files that [[sources]] name are read"
     yield f"a change of any of these starts a fresh namespace from the log: {keys}"
@@ -170,7 +170,7 @@ def _change_lines(old: Config, new: Config) -> Iterator[str]:
             before, after = setting.written(old), setting.written(new)
             effect = " (starts a fresh namespace)" if setting.key in restarting else ""
             yield f"{setting.key}: {before} -> {after}{effect}"
-    for section in (propensities.SECTION, derive.SECTION, sources.SECTION):
+    for section in (propensities.SECTION, derive.SECTION, source_checks.SECTION):
         if section in differing:
             effect = " (starts a fresh namespace)" if section in restarting else ""
             yield f"{section}: changed{effect}"

@@ -11,7 +11,7 @@ from typing import Final
 from ..errors import Unavailable
 from ..events import Decoder, Feedback, Impression, LogRecord
 from ..kafka import KafkaSettings, sampled_records
-from ..panes import GRACE_MS
+from ..timing import GRACE_MS
 from ..worker import cores_of
 
 SINCE_S: Final = 600

@@ -15,8 +15,8 @@ from .fingerprint import (
 )
 from .loading import Layout, layout_of, load, note_renewed, read, read_file, under_layout
 from .mapped_sources import applied_sources, book_of, decoder_of, lane_decoder_of
-from .rules import CARRIED
-from .sections import derive, experiments, propensities, source_keys, sources
+from .rules_between_settings import CARRIED
+from .sections import derive, experiments, propensities, source_checks, source_keys
 from .sections.changes import ChangesSection
 from .sections.connections import (
     AZURE,
@@ -37,8 +37,8 @@ from .sections.connections import (
 )
 from .sections.propensities import DeclaredTable, written_table
 from .sections.sections import AttributionSection
+from .sections.source_checks import SECTION
 from .sections.source_keys import NAMES, presets
-from .sections.sources import SECTION
 from .settings import SECTIONS, SETTINGS, Config
 from .source_warnings import (
     groupings_without_attributes,
@@ -58,8 +58,8 @@ from .values.kinds import (
     quoted,
     shown,
 )
-from .values.rules import Ago, LogEnd, Start, fields_of, login_of, masked_urls, urls_of
 from .values.secrets import MASK, ReadAgain, Secret
+from .values.shared_rules import Ago, LogEnd, Start, fields_of, login_of, masked_urls, urls_of
 
 __all__ = (
     "Ago",
@@ -130,7 +130,7 @@ __all__ = (
     "groupings_without_attributes",
     "slow_expressions",
     "source_keys",
-    "sources",
+    "source_checks",
     "split_address",
     "Start",
     "tables_without_users",

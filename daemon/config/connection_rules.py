@@ -19,7 +19,7 @@ from .sections.connections import (
     RegistrySection,
 )
 from .settings import SETTINGS, Config
-from .values.rules import ConfigFault, at_least_one, login_of
+from .values.shared_rules import ConfigFault, at_least_one, login_of
 
 Rule: TypeAlias = Callable[[Config], Iterator[ConfigFault]]
 

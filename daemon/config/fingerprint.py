@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from . import mapped_sources
-from .sections import derive, experiments, judgements, propensities, queries, sources
-from .sections.sources import NOT_BESIDE
+from .sections import derive, experiments, judgements, propensities, queries, source_checks
+from .sections.source_checks import NOT_BESIDE
 from .settings import SETTINGS, Config, Setting
 from .values.kinds import JOIN, LAYOUT
 
@@ -19,7 +19,7 @@ def differing_keys(old: Config, new: Config) -> list[str]:
     differing = [s.key for s in SETTINGS if s.value(old) != s.value(new)]
     differing += [propensities.SECTION] * (old.propensities != new.propensities)
     differing += [derive.SECTION] * (old.derive != new.derive)
-    return differing + [sources.SECTION] * (old.sources != new.sources)
+    return differing + [source_checks.SECTION] * (old.sources != new.sources)
 
 
 def restarting_keys(old: Config, new: Config) -> list[str]:
@@ -49,7 +49,7 @@ def join_values(config: Config) -> dict[str, object]:
         "kafka.topics": sorted(config.kafka.topics),
         "metrics.max_grade": config.resolved_max_grade,
         "attribution.pane": config.timing.base_ms // 1000,
-        sources.SECTION: mapped_sources.shape(config.sources),
+        source_checks.SECTION: mapped_sources.shape(config.sources),
     }
 
 
@@ -97,7 +97,7 @@ def _lines(config: Config) -> Iterator[str]:
             yield f"[{section}]"
         written = setting.written(config)
         if config.sources and setting.key in NOT_BESIDE:
-            yield f"# {setting.name}: by [[{sources.SECTION}]]"
+            yield f"# {setting.name}: by [[{source_checks.SECTION}]]"
             continue
         yield f"# {setting.name} is not set" if written is None else f"{setting.name} = {written}"
     yield from experiments.written(config.experiments)

@@ -23,13 +23,13 @@ from ..errors import ConfigError
 from ..files import BRIEF_S, NotRead, content, in_time
 from .connection_rules import OF_WORKERS, SECRET_FILES, TOKEN_FILES
 from .fingerprint import describe_rows, join_values, layout_values
-from .rules import faults_of
-from .sections import derive, experiments, judgements, propensities, queries, sources
-from .sections.sources import ReadBytes, codec_faults, with_schemas
+from .rules_between_settings import faults_of
+from .sections import derive, experiments, judgements, propensities, queries, source_checks
+from .sections.source_checks import ReadBytes, codec_faults, with_schemas
 from .settings import SECTIONS, SETTINGS, Config
 from .values.kinds import InvalidValue
-from .values.rules import ConfigFault
 from .values.secrets import ReadAgain, Secret
+from .values.shared_rules import ConfigFault
 
 __all__ = ["Config", "ConfigError", "Secret", "load", "read"]
 
@@ -82,7 +82,7 @@ def load(
     declared, experiment_faults = experiments.read(document.pop(experiments.SECTION, {}))
     surfaces, surface_faults = propensities.read(document.pop(propensities.SECTION, None))
     derived, derive_faults = derive.read(document.pop(derive.SECTION, []))
-    declared_sources, source_faults = sources.read(document.pop(sources.SECTION, []))
+    declared_sources, source_faults = source_checks.read(document.pop(source_checks.SECTION, []))
     given, faults = _given_in_file(document)
     source_faults += codec_faults(declared_sources)
     unreadable_tables = (*experiment_faults, *surface_faults, *derive_faults, *source_faults)
@@ -128,7 +128,7 @@ def _with_files(
         faults += judgements.directory_faults(config.judgements, _may_be_directory)
         more = list(derive.directory_faults(config.derive, _may_be_directory))
         faults += [ConfigFault(*fault) for fault in more]
-        read_sources, more = sources.with_values(config.sources, read_secret)
+        read_sources, more = source_checks.with_values(config.sources, read_secret)
         config = replace(config, sources=read_sources)
         faults += [ConfigFault(*fault) for fault in more]
     if read_bytes is not None and not faults:
@@ -236,14 +236,14 @@ def _build(given: Mapping[str, Given]) -> tuple[Config, list[ConfigFault]]:
 
 
 def _with_sources(
-    config: Config, declared: sources.Sources, given: Mapping[str, Given]
+    config: Config, declared: source_checks.Sources, given: Mapping[str, Given]
 ) -> tuple[Config, list[ConfigFault]]:
     """The configuration with the topics of the sources, and what must not stand beside these."""
     if not declared:
         return config, []
     faults = [
         ConfigFault(key, None, f"must not be given beside [[sources]], which {words}")
-        for key, words in sources.NOT_BESIDE.items()
+        for key, words in source_checks.NOT_BESIDE.items()
         if key in given
     ]
     topics = tuple(source.keys.topic for source in declared)
@@ -377,7 +377,9 @@ def layout_of(config: Config) -> Layout:
 
 def _join_of(config: Config) -> dict[str, object]:
     """What the join depends on, as far as the text of a layout says it: it has no sources."""
-    return {key: value for key, value in join_values(config).items() if key != sources.SECTION}
+    return {
+        key: value for key, value in join_values(config).items() if key != source_checks.SECTION
+    }
 
 
 def under_layout(config: Config, layout: Layout) -> Config:

@@ -18,10 +18,10 @@ from ..mapping import (
     topic_decoder,
 )
 from ..schemas import Framing, SchemaBook
+from .sections.source_checks import SECTION, TABLES, DeclaredSource, Sources, framing_of
 from .sections.source_keys import zone_name
-from .sections.sources import SECTION, TABLES, DeclaredSource, Sources, framing_of
 from .settings import Config
-from .values.rules import fields_of
+from .values.shared_rules import fields_of
 
 LONGEST_SENT_BYTES: Final = 1 << 30
 """A stage sends what it has read: no record of it is too long."""

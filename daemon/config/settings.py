@@ -7,13 +7,13 @@ from typing import Any, Final
 
 from relevanced.metrics import Metric, catalog
 
-from .. import panes
 from ..changes import ChangeSettings
 from ..events import BY_ID, LAST_TOUCH, Limits
 from ..experiments import IMPRESSION, USER, Tracking
 from ..plan import EXPERIMENT_PREFIX, Plan, Surfaces
 from ..queries import USER_ID
 from ..schemas import JSON
+from ..timing import Timing, timing as timing_of
 from .sections.changes import ChangesSection, resolved
 from .sections.connections import (
     ONE,
@@ -38,9 +38,9 @@ from .sections.sections import (
     SegmentsSection,
     WorkerSection,
 )
-from .sections.sources import Sources
+from .sections.source_checks import Sources
 from .values.kinds import LAYOUT, Kind, Shapes, setting, windows
-from .values.rules import Ago, LinksSection, LogEnd, Start
+from .values.shared_rules import Ago, LinksSection, LogEnd, Start
 
 
 @dataclass(frozen=True)
@@ -82,10 +82,10 @@ class Config:
         return self.kafka.lanes == REKEY
 
     @cached_property
-    def timing(self) -> panes.Timing:
+    def timing(self) -> Timing:
         """The windows and waiting times. Raises ValueError for windows that do not fit together."""
         of = self.attribution
-        return panes.timing(self.windows, of.window_s, of.lateness_s, of.pane_s)
+        return timing_of(self.windows, of.window_s, of.lateness_s, of.pane_s)
 
     @property
     def start(self) -> Start:

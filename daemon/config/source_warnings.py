@@ -10,7 +10,7 @@ from ..plan import EXPERIMENT_PREFIX, NONE
 from ..queries import USER_ID
 from .mapped_sources import applied_sources
 from .sections.queries import QueriesSection
-from .sections.sources import Sources
+from .sections.source_checks import Sources
 
 
 def slow_expressions(sources: Sources) -> Iterator[str]:

@@ -2,7 +2,7 @@
 window or Kafka.
 """
 
-from . import fields, formats, native, types, ubi
+from . import event_types, fields, formats, native, ubi
 from .attributes import (
     Trimmed,
     as_fields,
@@ -12,28 +12,7 @@ from .attributes import (
     read_carefully,
     without_empty,
 )
-from .fields import (
-    RANK_LIMIT,
-    SHOWN_CHARACTERS,
-    InvalidField,
-    decoded,
-    grade_value,
-    identifier,
-    identifiers,
-    instant_ms,
-    kind_text,
-    refused,
-    shown,
-    span_text,
-    timestamp_ms,
-    timestamp_text,
-    timestamps_ms,
-    too_long,
-)
-from .formats import FORMATS, decoder, rejected_future, too_large
-from .native import TIMED_DECODER, TimedFeedback, TimedImpression, native_text
-from .rekeyed import COUNTED, IDLE, NOTHING, Mark, Of, Place, event_text, mark_text, read_sent
-from .types import (
+from .event_types import (
     BY_ID,
     DROP_REASONS,
     JOINS,
@@ -65,6 +44,27 @@ from .types import (
     Skipped,
     nothing_plain,
 )
+from .fields import (
+    RANK_LIMIT,
+    SHOWN_CHARACTERS,
+    InvalidField,
+    decoded,
+    grade_value,
+    identifier,
+    identifiers,
+    instant_ms,
+    kind_text,
+    refused,
+    shown,
+    span_text,
+    timestamp_ms,
+    timestamp_text,
+    timestamps_ms,
+    too_long,
+)
+from .formats import FORMATS, decoder, rejected_future, too_large
+from .native import TIMED_DECODER, TimedFeedback, TimedImpression, native_text
+from .rekeyed import COUNTED, IDLE, NOTHING, Mark, Of, Place, event_text, mark_text, read_sent
 from .ubi import LISTS, LOGGED
 
 __all__ = (
@@ -142,7 +142,7 @@ __all__ = (
     "too_large",
     "too_long",
     "Trimmed",
-    "types",
+    "event_types",
     "ubi",
     "without_empty",
 )

@@ -14,6 +14,7 @@ from typing import Final, final
 import msgspec
 from msgspec import Struct
 
+from .event_types import BY_ID, Event, Feedback, Impression, Limits
 from .fields import (
     ABSENT,
     InvalidField,
@@ -35,7 +36,6 @@ from .fields import (
     too_long,
     whole_rank,
 )
-from .types import BY_ID, Event, Feedback, Impression, Limits
 
 _MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw] | None)
 _SCALAR: Final = msgspec.json.Decoder(str | int | float | bool | None)

@@ -17,7 +17,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from .types import MAX_TEXT_BYTES, MILLISECONDS_BELOW, SECONDS_BELOW, SURELY_SHORT
+from .event_types import MAX_TEXT_BYTES, MILLISECONDS_BELOW, SECONDS_BELOW, SURELY_SHORT
 
 SHOWN_CHARACTERS: Final = 80
 """A detail shows at most so much of a refused value."""

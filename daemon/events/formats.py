@@ -16,8 +16,7 @@ import numpy as np
 
 from . import native, ubi
 from .attributes import Trimmed
-from .fields import InvalidField, decoded
-from .types import (
+from .event_types import (
     DROP_REASONS,
     MAX_ELEMENTS,
     REJECTION_REASONS,
@@ -39,6 +38,7 @@ from .types import (
     ValueDecoder,
     nothing_plain,
 )
+from .fields import InvalidField, decoded
 
 ReadObject: TypeAlias = Callable[[bytes], Event | Trimmed | None]
 """Reads one JSON object: returns its event, whole or trimmed, or None for a line that is no record.

@@ -11,7 +11,7 @@
 
 Every event passes here, so there are three readers, each faster than the next. The
 plain one has the decoder check a record completely, and leaves lists and attributes as raw JSON
-(see `types.PlainImpression`). The fast one has the decoder check what a type can express, and
+(see `event_types.PlainImpression`). The fast one has the decoder check what a type can express, and
 builds the event. The careful one gets what the fast one refuses (invalid records, but also numbers
 as attributes and the like), reads it field by field, and states what is wrong. What one reader
 accepts, the slower ones would read alike.
@@ -25,20 +25,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import astuple, replace
 
 from .attributes import Trimmed, as_fields, can_be_fields, read_carefully, without_empty
-from .fields import (
-    RANK_LIMIT,
-    InvalidField,
-    check_item_or_rank,
-    check_joins,
-    grade_value,
-    grade_values,
-    identifier,
-    missing,
-    timestamp_ms,
-    timestamp_text,
-    too_long,
-)
-from .types import (
+from .event_types import (
     BY_ID,
     LAST_TOUCH,
     MAX_TEXT_BYTES,
@@ -55,6 +42,19 @@ from .types import (
     PlainSearch,
     PlainTimestamp,
     PlainVisit,
+)
+from .fields import (
+    RANK_LIMIT,
+    InvalidField,
+    check_item_or_rank,
+    check_joins,
+    grade_value,
+    grade_values,
+    identifier,
+    missing,
+    timestamp_ms,
+    timestamp_text,
+    too_long,
 )
 
 _BACKSLASH: Final = ord("\\")

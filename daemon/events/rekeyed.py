@@ -12,8 +12,8 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from .event_types import Event
 from .native import native_text
-from .types import Event
 
 Place: TypeAlias = tuple[int, int]
 """(offset, number in its record) of something in a source. Places are sent in ascending order."""

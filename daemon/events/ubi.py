@@ -31,6 +31,7 @@ import msgspec
 from msgspec import Raw
 
 from .attributes import Trimmed, attribute_texts, query_text, raw_members
+from .event_types import BY_ID, Event, Feedback, Impression, Limits
 from .fields import (
     InvalidField,
     decoded,
@@ -44,7 +45,6 @@ from .fields import (
     timestamp_ms,
     whole_rank,
 )
-from .types import BY_ID, Event, Feedback, Impression, Limits
 
 # Field → the rejection reason of a number there that is too large for any type.
 _ACTION_FIELD: Final = {"action_name": "wrong_type"}

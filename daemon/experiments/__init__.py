@@ -4,17 +4,7 @@ values, without events, lanes or I/O.
 
 from . import exclusion, tallies
 from .arms import MOST_BUSY, USER_PAGES, Arm, Busiest
-from .by_day import (
-    DAYS_CAUTION,
-    compare_variant,
-    day_name,
-    divided,
-    effects_by_day,
-    first_known,
-    known_days,
-    left_out_arms,
-    planned_for_two,
-)
+from .by_day import DAYS_CAUTION, compare_variant, effects_by_day, left_out_arms, planned_for_two
 from .by_segment import buckets_of, metrics_of
 from .exclusion import (
     Stretch,
@@ -28,6 +18,7 @@ from .exclusion import (
 )
 from .findings import FindingsCache, findings, sample_ratio
 from .report import render_days, render_report, report_table
+from .share_periods import day_name, divided, first_known, known_days
 from .spec import (
     IMPRESSION,
     INTERLEAVED,

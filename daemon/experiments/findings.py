@@ -23,9 +23,10 @@ from relevanced.metrics import (
 )
 
 from .arms import Arm
-from .by_day import compare_variant, day_name, divided, planned_for_two, share_periods
+from .by_day import compare_variant, planned_for_two
 from .by_segment import Strata, compare_segments, metrics_of
 from .exclusion import instant_text
+from .share_periods import day_name, divided, share_periods
 from .spec import IMPRESSION, INTERLEAVED, MOST_STRATA, Spec, Tracking
 from .tallies import MergedTallies, Tallies
 from .types import (

@@ -20,17 +20,21 @@ from .directory import (
     read_index,
     unread,
 )
-from .formats import read
-from .grades import (
-    HIGHEST_GRADE,
-    ClassCounts,
-    Fault,
-    FaultyJudgements,
-    GradeCounts,
-    Judgements,
-    QueryClasses,
-    read_classes,
+from .faults import Fault, FaultyJudgements
+from .files_in_force import (
+    NOTHING_READ,
+    DatedFiles,
+    Prepared,
+    Timeline,
+    begun,
+    earliest_by_log_ms,
+    earliest_for_lane_ms,
+    in_force,
+    prepared,
+    pruned,
 )
+from .formats import read
+from .grades import HIGHEST_GRADE, ClassCounts, GradeCounts, Judgements, QueryClasses, read_classes
 from .index import (
     HOUR_MS,
     LEAD_MS,
@@ -45,18 +49,6 @@ from .index import (
 )
 from .raters import grades_by_rater, read_raters
 from .scoring import NO_ITEM, Grades, JudgedPlan, judged_plan, score
-from .timeline import (
-    NOTHING_READ,
-    DatedFiles,
-    Prepared,
-    Timeline,
-    begun,
-    earliest_by_log_ms,
-    earliest_for_lane_ms,
-    in_force,
-    prepared,
-    pruned,
-)
 
 __all__ = (
     "add",

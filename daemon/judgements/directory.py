@@ -8,7 +8,7 @@ the directory as it was before or after.
 The files of a directory that this process has read, for as long as a lane may need them.
 
 Reads files, so it belongs off the event loop; what lanes do with what it has is decided in
-`timeline.py`.
+`files_in_force.py`.
 """
 
 import fcntl
@@ -24,10 +24,11 @@ from typing import BinaryIO, Final, Generic, NamedTuple, Protocol, TypeAlias, Ty
 
 from .. import files
 from . import index
+from .faults import Fault, FaultyJudgements
+from .files_in_force import Timeline
 from .formats import read as read_judgements
-from .grades import MOST_LINE_BYTES, Fault, FaultyJudgements
+from .grades import MOST_LINE_BYTES
 from .index import FaultyIndex, IndexEntry
-from .timeline import Timeline
 
 INDEX: Final = "index"
 MOST_INDEX_BYTES: Final = 4 * 2**20

@@ -20,10 +20,10 @@ from typing import Final, TypeAlias
 import msgspec
 
 from ..events import shown
+from .faults import Fault
 from .grades import (
     HIGHEST_GRADE,
     MOST_LINE_BYTES,
-    Fault,
     Found,
     Judgement,
     Judgements,

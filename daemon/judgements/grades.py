@@ -16,11 +16,10 @@ from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from ..events import InvalidField, identifier, shown
 from ..queries import key_of
+from .faults import MOST_FAULTS, Fault, FaultyJudgements
 
 MOST_JUDGEMENTS: Final = 3_000_000
 """A file may have so many; each takes about 100 bytes of memory."""
-MOST_FAULTS: Final = 1_000
-"""So many faults are kept; the others are counted."""
 FEW_NUMBERS: Final = 3
 """People search for a number, but not only for so many."""
 HIGHEST_GRADE: Final = 100.0
@@ -47,35 +46,8 @@ Line: TypeAlias = tuple[int, str]
 """(number from 1, text without its end) of a line that is not blank."""
 
 
-@dataclass(frozen=True)
-class Fault:
-    """A line, or a whole file, that breaks a rule."""
-
-    file: str
-    line: int
-    """Counted from 1; 0 for the file as a whole."""
-    reason: str
-    """With the value and the rule."""
-
-    def __str__(self) -> str:
-        where = f"{self.file}:{self.line}" if self.line else self.file
-        return f"{where}: {self.reason}"
-
-
 Found: TypeAlias = Iterator[Judgement | Fault]
 """What a reader of a format yields."""
-
-
-class FaultyJudgements(Exception):
-    """A file that breaks rules."""
-
-    def __init__(self, faults: list[Fault], more: int = 0) -> None:
-        lines = [str(fault) for fault in faults]
-        super().__init__("\n".join([*lines, f"and {more} more"] if more else lines))
-        self.faults = faults
-        """The first `MOST_FAULTS`, in the order of the lines."""
-        self.more = more
-        """How many there are beyond these."""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from datetime import datetime, timezone
 from typing import Final
 
 from ..events import shown, timestamp_text
-from .grades import Fault
+from .faults import Fault
 
 HOUR_MS: Final = 3_600_000
 MOST_FILES: Final = 10_000

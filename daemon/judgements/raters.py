@@ -7,8 +7,9 @@ import numpy as np
 
 from relevanced.metrics import Floats
 
+from .faults import Fault, FaultyJudgements
 from .formats import judgements_of
-from .grades import HIGHEST_GRADE, Fault, FaultyJudgements, add_judgement
+from .grades import HIGHEST_GRADE, add_judgement
 
 Pair: TypeAlias = tuple[str, str]
 """(key of a query, item)."""

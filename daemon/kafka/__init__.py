@@ -5,6 +5,7 @@ of a lane but the next offsets, and knows nothing of events or metrics.
 from . import aiokafka_patches, codecs, member, resuming, stage_offsets
 from .aiokafka_patches import install_codecs
 from .assigned_lanes import AssignedLanes, split_lanes
+from .assignor import OneRedisAssignor, belong_together
 from .client import (
     KafkaSettings,
     client_arguments,
@@ -13,14 +14,7 @@ from .client import (
     stage_settings,
 )
 from .codecs import LIBRARIES, CorruptBlock, PythonSnappy, Snappy, TooLarge
-from .group_redis import (
-    GroupState,
-    OneRedisAssignor,
-    belong_together,
-    group_state,
-    other_redis,
-    take_group,
-)
+from .group_redis import GroupState, group_state, other_redis, take_group
 from .lane_log import LaneLog, LaneLogs, LogSpan, changed_logs
 from .offsets import (
     NO_TIMESTAMP,

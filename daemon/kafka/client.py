@@ -25,7 +25,7 @@ from ..config import (
 )
 from ..errors import StartError
 from ..logins import Credential, NoteToken, Password, TlsFiles, ignore_token, tls_files
-from ..logins.sources import kafka_tokens
+from ..logins.configured_tokens import kafka_tokens
 from ..storage import consumer_group, lane_topics, stage_group
 from . import logins
 from .topic_partition import Division

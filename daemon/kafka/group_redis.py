@@ -1,37 +1,22 @@
-"""To which Redis a consumer group belongs, and which member gets all partitions, where they are one
-lane: members say when they join to which Redis they belong, and whether they have that lane. The
-former is also said with each offset that they commit.
+"""To which Redis a consumer group belongs: members say it when they join, and with each offset that
+they commit.
 
 The offsets of a group are those of the state in one Redis. A process with another one would read
 the lanes into a place that nobody looks at. What a note says is `ID ADDRESS`: the id of the
 namespace in that Redis, and where that is.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from aiokafka import AIOKafkaConsumer
 from aiokafka.admin import AIOKafkaAdminClient
-from aiokafka.coordinator.assignors.range import RangePartitionAssignor
-from aiokafka.coordinator.protocol import (
-    ConsumerProtocolMemberAssignment,
-    ConsumerProtocolMemberMetadata,
-)
 from aiokafka.errors import KafkaError, for_code
 
 from ..errors import OtherRedis, Unavailable
+from .assignor import UNKNOWN
 from .client import KafkaSettings, client_arguments, stop_client
 from .refusals import Obstructed, obstacle_of
-from .topic_partition import Division
-
-UNKNOWN: Final = ""
-"""The note of a process, or an offset, that names no Redis: of a tool, or an older release."""
-
-
-def belong_together(note: str, other: str) -> bool:
-    """Whether two notes may be of one Redis: their ids are the same, or one is not known."""
-    return UNKNOWN in (note, other) or note.split()[0] == other.split()[0]
 
 
 def other_redis(group_id: str, theirs: str, own: str) -> OtherRedis:
@@ -48,58 +33,6 @@ def other_redis(group_id: str, theirs: str, own: str) -> OtherRedis:
 def _words(note: str, unknown: str) -> str:
     its_id, _, address = note.partition(" ")
     return f"at {address} ({f'id {its_id}' if its_id else unknown})" if address else unknown
-
-
-_HAS_LANES: Final = "\nhas the lane"
-"""Follows the note of a member to which all partitions are assigned."""
-
-
-class OneRedisAssignor(RangePartitionAssignor):  # type: ignore[misc]  # aiokafka has no types
-    """Assigns by range, or all to one, among the members of the leader's Redis alone. A member of
-    another one gets no lane, and is told why."""
-
-    def __init__(self, note: str, division: Division = Division()) -> None:
-        self.note = note
-        self.division = division
-        self.met = UNKNOWN
-        """The note of the leader that left this member without lanes."""
-        self._has_lanes = False
-
-    def metadata(self, topics: Any) -> ConsumerProtocolMemberMetadata:
-        """What this process says of itself when it joins."""
-        note = self.note + (_HAS_LANES if self.division.is_one and self._has_lanes else "")
-        return ConsumerProtocolMemberMetadata(self.version, list(topics), note.encode())
-
-    def assign(self, cluster: Any, members: Mapping[str, Any]) -> dict[str, Any]:
-        """Assign, as the leader, the partitions to the members that may belong to its Redis: all to
-        the one that had them, else to that of the least id, where they are one lane."""
-        ours = {m: said for m, said in members.items() if belong_together(self.note, _note(said))}
-        if self.division.is_one and ours:
-            chosen = min(ours, key=lambda m: (not _said(ours[m]).endswith(_HAS_LANES), m))
-            ours = {chosen: ours[chosen]}
-        assigned = RangePartitionAssignor.assign(cluster, ours)
-        return {
-            member: ConsumerProtocolMemberAssignment(
-                self.version,
-                assigned[member].assignment if member in assigned else [],
-                self.note.encode(),
-            )
-            for member in members
-        }
-
-    def on_assignment(self, assignment: ConsumerProtocolMemberAssignment) -> None:
-        """Note whether the leader is of another Redis."""
-        self._has_lanes = bool(assignment.assignment)
-        leader = _note(assignment)
-        self.met = UNKNOWN if belong_together(self.note, leader) else leader
-
-
-def _said(said: Any) -> str:
-    return (said.user_data or b"").decode(errors="replace")
-
-
-def _note(said: Any) -> str:
-    return _said(said).removesuffix(_HAS_LANES).strip()
 
 
 @dataclass(frozen=True)

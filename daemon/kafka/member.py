@@ -18,8 +18,8 @@ from aiokafka.errors import KafkaError
 from ..telemetry import ADVICE, NoteFault, ignore_fault
 from . import aiokafka_patches
 from .assigned_lanes import AssignedLanes
+from .assignor import UNKNOWN, OneRedisAssignor
 from .client import KafkaSettings, consumer_arguments, stop_client
-from .group_redis import UNKNOWN, OneRedisAssignor
 from .refusals import obstacle_of
 from .topic_ids import Fence, fetch_by_id
 from .topic_partition import TopicPartition

@@ -30,8 +30,9 @@ from ..telemetry import ADVICE, NoteFault, ignore_fault
 from ..worker import Batch, LaneLost, PartitionStatus
 from . import aiokafka_patches
 from .assigned_lanes import AssignedLanes, at_ends, partition_count, partition_status
+from .assignor import UNKNOWN
 from .client import KafkaSettings
-from .group_redis import UNKNOWN, other_redis
+from .group_redis import other_redis
 from .member import GroupMember, GroupOffsets
 from .offsets import IdleLogs
 from .partition_faults import is_stuck

@@ -28,7 +28,7 @@ from ..judgements import (
     Timeline,
     score,
 )
-from ..panes import Timing
+from ..timing import Timing
 from .gain_states import scaled
 from .new_impressions import QueryKeys
 from .row_sets import OptionalRows

@@ -32,7 +32,7 @@ from .open_impressions import OpenImpressions
 from .queries import LaneQueries, queries_of
 from .row_sets import OptionalRows, PagedRows, Rows, RowSet
 from .segment_admission import Admission, LaneSegments
-from .waiting import WaitingFeedback
+from .waiting_events import WaitingFeedback
 from .watermarks import Pending, lane_watermark_ms, moved
 
 

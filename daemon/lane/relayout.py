@@ -18,7 +18,7 @@ import numpy as np
 
 from relevanced.metrics import Integers
 
-from ..panes import JUMP_MS, PaneKey, Window, pane_start
+from ..panes import PaneKey, Window, pane_start
 from ..plan import COUNT_COLUMNS, METRIC_COLUMNS, NO_SURFACE, WEIGHT_COLUMNS, Plan
 from . import row_sets
 from .attribute_texts import AttributeTexts
@@ -38,6 +38,7 @@ from .row_sets import PAGE_ROWS, PagedRows
 from .scoring import apply_changes
 from .segment_admission import Admission, LaneSegments
 from .unjudged_items import begin_missing, has_same_missing
+from .watermarks import JUMP_MS
 
 Instant = int | None
 """An event time in ms; None: the beginning of the lane."""

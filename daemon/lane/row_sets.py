@@ -22,8 +22,9 @@ from numpy.typing import NDArray
 
 from relevanced.metrics import Integers
 
-from ..panes import PaneKey, Timing, pane_start
+from ..panes import PaneKey, pane_start
 from ..plan import Plan
+from ..timing import Timing
 
 Rows: TypeAlias = Integers
 """(n, columns): counters of n segments."""

@@ -26,7 +26,17 @@ import numpy as np
 
 from relevanced.metrics import Integers
 
-from ..panes import CONFIRMED_OVER_MS, CONFIRMING, JUMP_MS, MOST_NEAR
+JUMP_MS: Final = 300_000
+"""A single event moves a watermark no further than this: five minutes without an event are rare in
+busy topics, and clocks that are wrong by less do little harm."""
+CONFIRMING: Final = 4
+"""Impression ids that confirm a jump of the watermark: one, and three more."""
+CONFIRMED_OVER_MS: Final = 60_000
+"""The least event time between the first and last of them. A producer sends what it gathered at
+once, so its records fill a partition for some seconds, but not for so long."""
+MOST_NEAR: Final = 24
+"""So many events near the watermark are remembered, half of them once it is JUMP_MS later. Half as
+many impression ids must outweigh them: chance never makes twelve wrong clocks follow each other."""
 
 
 class Pending(msgspec.Struct, array_like=True):

@@ -1,7 +1,7 @@
 """From records in a team's own format to events: tables of expressions, and what applies them."""
 
 from .cloudevents import unwrapped
-from .compiled.compiled import outside_of, reason_to_interpret
+from .compiled.compiled_source import outside_of, reason_to_interpret
 from .expressions import (
     ALL_MEMBERS,
     AUTO,
@@ -26,9 +26,10 @@ from .expressions import (
     slow_part,
 )
 from .functions import Surroundings
-from .patterns import literals, most_steps, pattern_fault
+from .members import members_of
 from .records import Mapper, TopicDecoder, mapper, topic_decoder
-from .times import format_fault, has_zone, members_of, time_ms
+from .regular_expressions import literals, most_steps, pattern_fault
+from .times import format_fault, has_zone, time_ms
 
 __all__ = (
     "ALL_MEMBERS",

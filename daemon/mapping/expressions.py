@@ -21,7 +21,7 @@ import jmespath.parser
 from ..events import InvalidField
 from ..schemas import AUTO as ANY_FRAMING, JSON, Schema
 from .functions import MATCHED_CHARACTERS, Interpreter, RecordFunctions, Surroundings, TooMuchWork
-from .patterns import most_steps, pattern_fault
+from .regular_expressions import most_steps, pattern_fault
 
 Node: TypeAlias = dict[str, Any]
 """A node of the syntax tree: `type`, `children`, and perhaps `value`."""

@@ -35,9 +35,9 @@ from ..events import (
 )
 from ..schemas import JSON, Bodies, Framing, SchemaBook
 from .cloudevents import Headers, unwrapped
-from .compiled.compiled import Compiled, compiled
+from .compiled.compiled_source import Compiled, compiled
+from .event_tables import drops, elements_of, feedback_of, impression_of, is_feedback, scalar_text
 from .expressions import (
-    Drop,
     Evaluation,
     Expression,
     FeedbackTable,
@@ -48,8 +48,7 @@ from .expressions import (
     path_text,
 )
 from .functions import Surroundings
-from .interpreter import elements_of, feedback_of, impression_of, is_feedback, scalar_text
-from .times import members_of
+from .members import members_of
 
 MOST_ELEMENTS: Final = 10_000
 """Most events of one record."""
@@ -177,7 +176,7 @@ class Mapper:
             impressions, feedback = self._tables(found, element)
             if not impressions and not feedback:
                 return [Skipped(NOT_MAPPED)]
-            drop = next((one for one in self.source.drops if _drops(one, found, element)), None)
+            drop = next((one for one in self.source.drops if drops(one, found, element)), None)
         except InvalidField as error:
             return [_refusal(error)]
         if drop is not None:
@@ -258,14 +257,6 @@ def mapper(source: MappedSource, limits: Limits, book: SchemaBook | None = None)
     framing = Framing(source.codec, source.framing)
     book = SchemaBook() if book is None else book
     return Mapper(source, limits, Bodies(framing, book, own, members_of(source)))
-
-
-def _drops(drop: Drop, found: Evaluation, element: object) -> bool:
-    if drop.where is not None and not found.is_true(drop.where, element):
-        return False
-    if drop.value is None:
-        return drop.where is not None
-    return scalar_text(found.find(drop.value, element)) in drop.values
 
 
 def _refusal(error: InvalidField) -> Rejected:

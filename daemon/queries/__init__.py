@@ -47,7 +47,7 @@ from .losses import (
     usual_of,
 )
 from .merged_tables import MergedTables, Page, merge_tables, page_of_segment
-from .plan import (
+from .query_plan import (
     HASHED,
     KEYS_ALONE,
     OFF,

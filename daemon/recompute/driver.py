@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
-from ..attribution import Part, last_touch, rules
+from ..attribution import Part, join_rules, last_touch
 from ..events import Decoder, Event, LogRecord
 from ..lane import Lane, LaneJudged, PagedRows, RowSet, row_sets, scoring, settling
 from ..worker import MAX_CHUNK_RECORDS, DeadLetter, batch
@@ -129,7 +129,7 @@ class LaneDriver:
     def apply_events(self, topic: str, events: Iterable[Event]) -> None:
         """The same for events that are read already, without offsets."""
         batch.begin(self.lane)
-        rules.apply(self.lane, topic, events)
+        join_rules.apply(self.lane, topic, events)
         self._end_batch(topic, {})
 
     def _end_batch(self, log: str | None, next_offsets: Mapping[str, int]) -> None:

@@ -16,8 +16,9 @@ full, and so is every pane that begins after it.
 from collections.abc import Iterable, Sequence
 
 from ..events import Decoder, LogRecord, Rejected
-from ..panes import GRACE_MS, pane_start
+from ..panes import pane_start
 from ..plan import Plan
+from ..timing import GRACE_MS
 
 
 class LostBeginning:

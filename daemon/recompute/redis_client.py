@@ -21,7 +21,7 @@ def client_of(config: Config, note: NoteToken = ignore_token) -> Client:
     credential: Credential | None = None
     if redis.token is not None:
         user = unquote(split_address(redis.url.reveal())[1].rpartition("@")[0].partition(":")[0])
-        from ..logins.sources import redis_tokens
+        from ..logins.configured_tokens import redis_tokens
 
         credential = redis_tokens(redis, user, note)
     elif redis.password is not None:

@@ -1,15 +1,15 @@
 """The door to a schema registry: schemas by the ids that records name, over HTTP or from Glue."""
 
-from . import client, filling, protocol
+from . import client, protocol, schema_fetching
 from .client import ConfluentRegistry, MissingSchema, Outcome, Registry, RegistryClient
-from .filling import AT_ONCE, SchemaFiller
 from .protocol import MARGIN, Listing, Rate, RegistrySettings
+from .schema_fetching import AT_ONCE, SchemaFiller
 
 __all__ = (
     "AT_ONCE",
     "client",
     "ConfluentRegistry",
-    "filling",
+    "schema_fetching",
     "Listing",
     "MARGIN",
     "MissingSchema",

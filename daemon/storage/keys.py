@@ -45,8 +45,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..lane import PAGE_ROWS, Rows
-from ..panes import PaneKey, Timing
+from ..panes import PaneKey
 from ..plan import BY_FEEDBACK, BY_JUDGEMENTS
+from ..timing import Timing
 
 ADMITTED_KEY: Final = "admitted"
 EXPERIMENTS_PREFIX: Final = "experiment:"

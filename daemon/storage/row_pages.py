@@ -15,8 +15,9 @@ import msgspec
 
 from ..judgements import NOTHING_READ, DatedFiles, IndexEntry, Timeline
 from ..lane import ExamplesByKey, Lane, PagedRows, Rows, RowSet, latest_ms
-from ..panes import PaneKey, Timing
+from ..panes import PaneKey
 from ..queries import Examples
+from ..timing import Timing
 from .keys import RowKeys, pack, pack_page, unpack, unpack_page
 
 Packed = dict[int, bytes]

@@ -17,8 +17,8 @@ from ..config import (
     experiments,
     fields_of,
     propensities,
+    source_checks,
     source_keys,
-    sources,
 )
 
 WIDTH: Final = 100
@@ -34,8 +34,8 @@ NAMED: Final = (
 )
 """The sections that are absent by default: their names, or their being there, say something."""
 
-_RESTARTING: Final = (sources.SECTION,)
-_ARRAYS: Final = (derive.SECTION, sources.SECTION, "sources.drop")
+_RESTARTING: Final = (source_checks.SECTION,)
+_ARRAYS: Final = (derive.SECTION, source_checks.SECTION, "sources.drop")
 """The sections that are arrays of tables."""
 
 

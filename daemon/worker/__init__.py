@@ -21,6 +21,7 @@ from .dead_letters import (
     headers_of,
 )
 from .lane_opening import Beginning, OwnedLane
+from .lanes_advice import JOIN_US, MUCH_OF_A_CORE, cores_of, meeting_advice, meeting_lanes
 from .memory import (
     MIB,
     TRIM_AFTER_RECORDS,
@@ -36,20 +37,15 @@ from .memory import (
 )
 from .ownership import Ownership
 from .pacing import (
-    JOIN_US,
     MAX_BATCH_BYTES,
     MAX_BATCH_S,
     MAX_CHUNK_RECORDS,
     MAX_CHUNK_S,
     MIN_BATCH_RECORDS,
     MIN_CHUNK_RECORDS,
-    MUCH_OF_A_CORE,
     Cost,
     PollCost,
-    cores_of,
     is_backlog,
-    meeting_advice,
-    meeting_lanes,
     next_batch_size,
     next_chunk_size,
 )

@@ -18,9 +18,9 @@ from ..attribution import (
     LoggedRecords,
     Messages,
     Part,
+    join_rules,
     last_touch,
     queries_of,
-    rules,
     runs,
     vectorized,
 )
@@ -172,7 +172,7 @@ def _apply_single(
     refusals = RefusedParts()
     for decoded in single.slices:
         yield from lane.texts.derive(queries_of(decoded))
-        yield from rules.steps(lane, topic, decoded)
+        yield from join_rules.steps(lane, topic, decoded)
         for one in decoded:
             refusals.note(one)
         yield
@@ -190,7 +190,7 @@ def advance(lane: Lane) -> None:
     """Bring the rows up to date with the events that were applied, and settle the panes that the
     watermark has passed."""
     last_touch.decide(lane)
-    rules.advance(lane)
+    join_rules.advance(lane)
     scoring.apply_changes(lane)
     scoring.grade_shown(lane)
     settling.settle(lane)

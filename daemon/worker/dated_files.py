@@ -78,9 +78,9 @@ class WatchedDirectory(Generic[T]):
     """Gives lanes their files of one directory, as the last look found it, or says why they must
     wait.
 
-    Before each batch a lane adopts or refuses what is listed (`judgements.timeline`). It must wait
-    while the index has faults, a file of its own timeline is missing or changed, or the batch may
-    hold an event from the start of a listed file on that cannot be read.
+    Before each batch a lane adopts or refuses what is listed (`judgements.files_in_force`). It must
+    wait while the index has faults, a file of its own timeline is missing or changed, or the batch
+    may hold an event from the start of a listed file on that cannot be read.
     """
 
     def __init__(

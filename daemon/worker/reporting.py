@@ -6,8 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from ..lane import Lane, lifted_ms, place_of, topic_of
-from ..panes import JUMP_MS
+from ..lane import JUMP_MS, Lane, lifted_ms, place_of, topic_of
 from ..telemetry import Telemetry
 from .lane_opening import OwnedLane
 from .ownership import Ownership

@@ -23,6 +23,7 @@ from . import batch as batches
 from .batch import DeadLetter, Records, idle_mark
 from .committer import Committer, WaitingLanes
 from .lane_opening import OwnedLane
+from .lanes_advice import meeting_advice
 from .memory import IdleTrim, MemoryBound
 from .ownership import Ownership
 from .pacing import (
@@ -30,7 +31,6 @@ from .pacing import (
     MIN_BATCH_RECORDS,
     PollCost,
     is_backlog,
-    meeting_advice,
     next_batch_size,
     next_chunk_size,
 )

@@ -29,8 +29,8 @@ from relevanced.daemon.exporter import (
     exposition,
     publish,
 )
-from relevanced.daemon.panes import timing
 from relevanced.daemon.plan import ALL, COUNT_COLUMNS, Plan
+from relevanced.daemon.timing import timing
 from relevanced.daemon.views import (
     LaneView,
     Names,

@@ -11,9 +11,10 @@ import numpy as np
 from relevanced.daemon.changes import ChangeSettings
 from relevanced.daemon.exporter import CELLS_PER_MS, Basis, ChangeDetector
 from relevanced.daemon.lane import Rows
-from relevanced.daemon.panes import HOUR_MS, pane_start, timing
+from relevanced.daemon.panes import HOUR_MS, pane_start
 from relevanced.daemon.plan import Plan
 from relevanced.daemon.storage import pack_page
+from relevanced.daemon.timing import timing
 from relevanced.daemon.views import WHOLE, HourHistory, LaneView, Names, busiest, evaluate
 from relevanced.metrics import parse
 from tests.lane_views import NOW_MS, pages_of

@@ -2,7 +2,8 @@
 
 import pytest
 
-from relevanced.daemon.panes import GRACE_MS, Timing, pane_start, timing, window
+from relevanced.daemon.panes import pane_start, window
+from relevanced.daemon.timing import GRACE_MS, Timing, timing
 from tests.builders import ATTRIBUTION_MS, BASE_MS, LATENESS_MS, PLAN, SETTLE_MS, START_MS
 
 TIMING = PLAN.timing

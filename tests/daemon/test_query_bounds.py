@@ -12,9 +12,9 @@ import pytest
 
 from relevanced.daemon.events import Limits, decoder
 from relevanced.daemon.lane import WHOLE, Lane, new_impressions
-from relevanced.daemon.panes import timing
 from relevanced.daemon.queries import MOST_ROWS, QueryPlan
 from relevanced.daemon.storage import confirm, hour_of, plan_commit
+from relevanced.daemon.timing import timing
 from tests.builders import claimed, plan_with, record
 from tests.fakes import MemoryLane
 from tests.whole_batch import process_batch

@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 from relevanced.daemon.events import Decoder, Limits, decoder
-from relevanced.daemon.panes import CONFIRMED_OVER_MS, MOST_NEAR
+from relevanced.daemon.lane import CONFIRMED_OVER_MS, MOST_NEAR
 from tests.builders import plan_with
 from tests.daemon.events.records import FEEDBACK, IMPRESSION, NOON_MS
 from tests.daemon.events.test_ubi import QUERY

@@ -14,7 +14,6 @@ import msgspec
 from relevanced.daemon.config import loading as config
 from relevanced.daemon.events import Limits, decoder
 from relevanced.daemon.lane import new_lane
-from relevanced.daemon.panes import timing
 from relevanced.daemon.plan import Plan
 from relevanced.daemon.queries import QueryPlan
 from relevanced.daemon.storage import (
@@ -27,6 +26,7 @@ from relevanced.daemon.storage import (
     names_of,
     plan_commit,
 )
+from relevanced.daemon.timing import timing
 from relevanced.daemon.tools.demonstration import BACKFILL_S, SETTINGS, demo_traffic
 from relevanced.daemon.tools.traffic import Regression, generate_events
 from relevanced.daemon.views import Mirror

@@ -22,7 +22,7 @@ from ..values.kinds import (
     table,
     text,
 )
-from ..values.rules import ConfigFault
+from ..values.shared_rules import ConfigFault
 from .source_keys import time_zone
 
 SECTION: Final = "changes"

@@ -20,8 +20,8 @@ from ..values.kinds import (
     several,
     text,
 )
-from ..values.rules import Start, log_start, masked_urls, urls_pattern
 from ..values.secrets import Secret
+from ..values.shared_rules import Start, log_start, masked_urls, urls_pattern
 
 SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 OAUTHBEARER: Final = "OAUTHBEARER"

@@ -29,7 +29,7 @@ from ..values.kinds import (
     shown,
     text,
 )
-from ..values.rules import FieldFault, read_fields, written_fields
+from ..values.shared_rules import FieldFault, read_fields, written_fields
 
 SECTION: Final = "derive"
 QUERY: Final = "query"

@@ -27,7 +27,7 @@ from ..values.kinds import (
     table,
     text,
 )
-from ..values.rules import FieldFault, read_fields, written_fields
+from ..values.shared_rules import FieldFault, read_fields, written_fields
 
 SECTION: Final = "experiments"
 MOST_PLANNED: Final = 10**12

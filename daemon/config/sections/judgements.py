@@ -21,7 +21,7 @@ from ..values.kinds import (
     several,
     text as any_text,
 )
-from ..values.rules import ConfigFault
+from ..values.shared_rules import ConfigFault
 
 SECTION: Final = "judgements"
 MISSING: Final = f"{SECTION}.missing"

@@ -13,7 +13,7 @@ from relevanced.metrics import CLIP, Metric, Propensities
 from ...events import MAX_TEXT_BYTES
 from ...plan import Surfaces
 from ..values.kinds import number, optional, quoted, setting, several, text
-from ..values.rules import FieldFault, read_fields, written_fields
+from ..values.shared_rules import FieldFault, read_fields, written_fields
 
 SECTION: Final = "propensities"
 TABLES: Final = "tables"

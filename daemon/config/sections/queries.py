@@ -14,8 +14,8 @@ from ..values.kinds import (
     setting,
     text as any_text,
 )
-from ..values.rules import ConfigFault
 from ..values.secrets import Secret
+from ..values.shared_rules import ConfigFault
 
 SECTION: Final = "queries"
 SHORTEST_KEY: Final = 16

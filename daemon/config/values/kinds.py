@@ -1,6 +1,6 @@
 """The kinds of settings: each reads, checks and writes one value. `setting` declares a key. Pure.
 
-Rules between several settings are in `rules`.
+Rules between several settings are in `rules_between_settings`.
 """
 
 import json

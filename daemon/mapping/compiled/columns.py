@@ -16,8 +16,8 @@ from msgspec import Raw
 
 from ...events import LAST_TOUCH, SURELY_SHORT, LogRecord
 from ...schemas import Elements, MemberColumns, merged_columns
+from ..event_tables import rank_from
 from ..getters import many_of
-from ..interpreter import rank_from
 from .feedback import CompiledFeedback
 from .impressions import CompiledImpressions
 from .lists import by_rank

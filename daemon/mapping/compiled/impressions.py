@@ -26,6 +26,7 @@ from ...events import (
     grade_value,
     identifiers,
 )
+from ..event_tables import JOINED_BY, ValueTexts, add_listed, whole_number
 from ..expressions import (
     ALL_MEMBERS,
     EMPTY,
@@ -37,7 +38,6 @@ from ..expressions import (
 )
 from ..functions import Surroundings
 from ..getters import Get, Odd, Path, asks_record, getter
-from ..interpreter import JOINED_BY, ValueTexts, add_listed, whole_number
 from ..shapes import (
     ANYTHING,
     ID,

@@ -18,9 +18,9 @@ from ...events import (
     too_long,
 )
 from ...schemas import Elements, MemberColumns
+from ..event_tables import rank_order
 from ..expressions import AUTO, UNITS, Expression, Node, TimeFormat
 from ..getters import Get, Odd, Path, first_true, getter, many_of, part_of, text_argument
-from ..interpreter import rank_order
 from ..shapes import (
     ID,
     TEXT,

@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ...events import NOT_MAPPED, Event, LogRecord, PlainEvents, PlainFeedback, Skipped, types
+from ...events import NOT_MAPPED, Event, LogRecord, PlainEvents, PlainFeedback, Skipped, event_types
 from ..getters import Among, Get, NotAmong, Odd, is_true, many_of
 from . import columns
 from .columns import ReactionColumns, ShownColumns, Unusual
@@ -27,7 +27,7 @@ def with_alone(
 ) -> PlainEvents:
     """The events and what was read one by one."""
     shown, reactions = (
-        defaultdict[types.Labels, list[tuple[int, MappedImpression]]](list),
+        defaultdict[event_types.Labels, list[tuple[int, MappedImpression]]](list),
         list[tuple[int, PlainFeedback]](),
     )
     others = dict[int, Event]()
@@ -46,8 +46,8 @@ def with_alone(
     return events
 
 
-def _shown_alone(found: Sequence[tuple[int, MappedImpression]]) -> types.Impressions:
-    return types.Impressions(
+def _shown_alone(found: Sequence[tuple[int, MappedImpression]]) -> event_types.Impressions:
+    return event_types.Impressions(
         [index for index, _ in found],
         [one.impression_id for _, one in found],
         [one.items for _, one in found],
@@ -60,8 +60,8 @@ def _shown_alone(found: Sequence[tuple[int, MappedImpression]]) -> types.Impress
     )
 
 
-def _reactions_alone(found: Sequence[tuple[int, PlainFeedback]]) -> types.FeedbackFields:
-    return types.FeedbackFields(
+def _reactions_alone(found: Sequence[tuple[int, PlainFeedback]]) -> event_types.FeedbackFields:
+    return event_types.FeedbackFields(
         [index for index, _ in found],
         [one.impression_id for _, one in found],
         [one.timestamp for _, one in found],
@@ -297,9 +297,9 @@ def _is_shown(group: Group) -> bool:
     return isinstance(group[1], ShownColumns)
 
 
-def _shown(group: Group, starts: NDArray[np.int64]) -> types.Impressions:
+def _shown(group: Group, starts: NDArray[np.int64]) -> event_types.Impressions:
     indices, read, table = group
-    return types.Impressions(
+    return event_types.Impressions(
         starts[indices],
         read.ids,
         read.items,
@@ -313,8 +313,8 @@ def _shown(group: Group, starts: NDArray[np.int64]) -> types.Impressions:
     )
 
 
-def _reactions(group: Group, starts: NDArray[np.int64]) -> types.FeedbackFields:
+def _reactions(group: Group, starts: NDArray[np.int64]) -> event_types.FeedbackFields:
     indices, read, _ = group
-    return types.FeedbackFields(
+    return event_types.FeedbackFields(
         starts[indices], read.ids, read.times_ms, read.kinds, read.items, read.ranks
     )

@@ -1,6 +1,6 @@
 """Recorded files as a source: lines, their events in the order of time, and what is refused."""
 
-from . import line_files, source, time_order
+from . import line_files, recorded_source, time_order
 from .keys import plain_keys
 from .line_files import (
     NO_STAMP,
@@ -16,8 +16,8 @@ from .line_files import (
     record_of,
     without_mark,
 )
+from .recorded_source import FileEvents, file_lane
 from .refusals import SAMPLES, IgnoredKinds, Refusals, Refused, explained, guess, refused_line
-from .source import FileEvents, file_lane
 from .time_order import NoRoom, Ordered, OrderedRecords, TimeOrder
 
 __all__ = (
@@ -45,7 +45,7 @@ __all__ = (
     "Refused",
     "refused_line",
     "SAMPLES",
-    "source",
+    "recorded_source",
     "time_order",
     "TimeOrder",
     "UnknownTopic",

@@ -260,7 +260,7 @@ def _parse_json(data: bytes, file: str, add: Callable[[str, str, str], None]) ->
         return
     faults: list[Fault] = []
     for found in formats.judgements_of(BytesIO(data), file):
-        if isinstance(found, grades.Fault):
+        if isinstance(found, Fault):
             faults.append(Fault(file, found.line, found.reason))
         elif found.item != "" and found.grade not in (None, ""):
             try:

@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 from hypothesis import given, strategies as st
 
-from relevanced.daemon.attribution import PageMismatch, extended_list, rules, list_with_item
+from relevanced.daemon.attribution import PageMismatch, extended_list, join_rules, list_with_item
 from relevanced.daemon.events import Feedback, Impression
 from relevanced.daemon.lane import Lane
 from relevanced.daemon.worker import batch
@@ -135,7 +135,7 @@ def test_a_page_that_nothing_comes_before_dies_with_feedback_of_its_time() -> No
     expires_ms = PLAN.timing.expires_at(START_MS)
     for watermark_ms, dead in ((expires_ms - 1, {}), (expires_ms, {"later_page", "conflicting"})):
         lane.watermarks.update(dict.fromkeys(lane.watermarks, int(watermark_ms)))
-        rules.advance(lane)
+        join_rules.advance(lane)
         assert lane.counts["impression_outcomes"] == Counter(["accepted", *dead])
     assert fed(lane, (1, shown(0, "d", first_rank=4))) == ["late"]
 

@@ -225,8 +225,8 @@ def test_most_of_plain_traffic_is_joined_at_once(monkeypatch: pytest.MonkeyPatch
         alone += 1
         return event_steps(*arguments)
 
-    event_steps = vectorized.rules.event_steps
-    monkeypatch.setattr(vectorized.rules, "event_steps", counted)
+    event_steps = vectorized.join_rules.event_steps
+    monkeypatch.setattr(vectorized.join_rules, "event_steps", counted)
     values = traffic(random.Random(1), 3000)
     after(values, PLAN, small_run=1, cut=1000)
     assert alone < len(values) / 2

@@ -15,9 +15,10 @@ import numpy as np
 from relevanced.daemon.changes import ChangeSettings
 from relevanced.daemon.exporter import Detection, Publisher
 from relevanced.daemon.lane import PAGE_ROWS
-from relevanced.daemon.panes import HOUR_MS, pane_start, timing
+from relevanced.daemon.panes import HOUR_MS, pane_start
 from relevanced.daemon.plan import Plan
 from relevanced.daemon.storage import pack_page
+from relevanced.daemon.timing import timing
 from relevanced.daemon.views import LaneView, Names
 from relevanced.metrics import Booleans, Floats, Integers, parse
 

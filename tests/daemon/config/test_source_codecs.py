@@ -16,7 +16,7 @@ from relevanced.daemon.config import (
     describe,
     load,
     read,
-    sources,
+    source_checks,
 )
 from relevanced.daemon.events import Impression
 from relevanced.daemon.extras import lacking
@@ -125,7 +125,7 @@ codec = "avro"
 
 
 def test_an_extra_that_is_not_installed_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sources, "missing_extra", lambda codec: codec)
+    monkeypatch.setattr(source_checks, "missing_extra", lambda codec: codec)
     text = AVRO + PROTOBUF
     assert faults(text) == [
         f"sources[0].codec=avro: {lacking('avro')}",

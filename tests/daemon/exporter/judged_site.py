@@ -8,9 +8,10 @@ import numpy as np
 
 from relevanced.daemon.exporter import Publisher, Reading
 from relevanced.daemon.lane import Pages, Rows
-from relevanced.daemon.panes import HOUR_MS, pane_start, timing
+from relevanced.daemon.panes import HOUR_MS, pane_start
 from relevanced.daemon.plan import BY_JUDGEMENTS
 from relevanced.daemon.storage import pack_page
+from relevanced.daemon.timing import timing
 from relevanced.daemon.views import WHOLE, LaneFiles, LaneRows, LaneView, Names
 from relevanced.metrics import Floats
 from tests.daemon.changes.sites import drifts

@@ -24,9 +24,10 @@ from relevanced.daemon.exporter import (
     outages,
     shares,
 )
-from relevanced.daemon.panes import days_before, timing
+from relevanced.daemon.panes import days_before
 from relevanced.daemon.plan import OTHER
 from relevanced.daemon.storage import pack_page
+from relevanced.daemon.timing import timing
 from relevanced.daemon.views import (
     WHOLE,
     HourHistory,

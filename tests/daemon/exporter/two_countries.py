@@ -3,9 +3,10 @@
 import numpy as np
 
 from relevanced.daemon.lane import Rows
-from relevanced.daemon.panes import HOUR_MS, pane_start, timing
+from relevanced.daemon.panes import HOUR_MS, pane_start
 from relevanced.daemon.plan import Plan
 from relevanced.daemon.storage import pack_page
+from relevanced.daemon.timing import timing
 from relevanced.daemon.views import WHOLE, LaneView, Names
 from relevanced.metrics import parse
 from tests.lane_views import pages_of

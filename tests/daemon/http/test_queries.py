@@ -14,7 +14,6 @@ from relevanced.daemon.events import Limits, decoder, timestamp_text
 from relevanced.daemon.http import ROUTES, HttpServer, openapi
 from relevanced.daemon.judgements import IndexEntry, Judgements, Timeline
 from relevanced.daemon.lane import Lane, new_lane
-from relevanced.daemon.panes import timing
 from relevanced.daemon.plan import Plan
 from relevanced.daemon.queries import HASHED, QueryPlan
 from relevanced.daemon.storage import (
@@ -29,6 +28,7 @@ from relevanced.daemon.storage import (
     plan_commit,
 )
 from relevanced.daemon.telemetry import Telemetry
+from relevanced.daemon.timing import timing
 from relevanced.daemon.views import Mirror
 from relevanced.metrics import catalog
 from tests.fakes import MemoryLane

@@ -27,7 +27,8 @@ from relevanced.daemon.lane import (
     judged,
     row_width,
 )
-from relevanced.daemon.panes import Timing, pane_start, window
+from relevanced.daemon.panes import pane_start, window
+from relevanced.daemon.timing import Timing
 from tests import oracle_judged
 
 PLAN: Final = judged_plan(["nDCG@3", "P@2", "Judged@3"], relevant_from=2, max_grade=3)

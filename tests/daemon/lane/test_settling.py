@@ -5,8 +5,8 @@ import random
 import pytest
 
 from relevanced.daemon.lane import LARGEST_SUM, PAGE_ROWS, Lane
-from relevanced.daemon.panes import timing
 from relevanced.daemon.recompute.buckets import view_of
+from relevanced.daemon.timing import timing
 from relevanced.daemon.views import evaluate, with_everything
 from tests.builders import (
     BASE_MS,

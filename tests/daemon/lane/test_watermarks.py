@@ -9,8 +9,17 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from relevanced.daemon.lane import Pending, lane_watermark_ms, moved, moved_by_all, new_lifts
-from relevanced.daemon.panes import CONFIRMED_OVER_MS, CONFIRMING, HOUR_MS, JUMP_MS
+from relevanced.daemon.lane import (
+    CONFIRMED_OVER_MS,
+    CONFIRMING,
+    JUMP_MS,
+    Pending,
+    lane_watermark_ms,
+    moved,
+    moved_by_all,
+    new_lifts,
+)
+from relevanced.daemon.panes import HOUR_MS
 from tests.oracle import Clock
 
 MINUTE_MS: Final = 60_000

@@ -11,7 +11,7 @@ import pytest
 from relevanced.daemon.config import load
 from relevanced.daemon.errors import Unavailable
 from relevanced.daemon.kafka import kafka_settings
-from relevanced.daemon.logins.sources import redis_tokens
+from relevanced.daemon.logins.configured_tokens import redis_tokens
 
 ID, KEY, SESSION = "AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "session/+=="
 NOTHING = hashlib.sha256(b"").hexdigest()

@@ -17,7 +17,7 @@ from relevanced.daemon.config import KafkaSection, RedisSection, load
 from relevanced.daemon.errors import Unavailable
 from relevanced.daemon.kafka import kafka_settings
 from relevanced.daemon.logins import Token
-from relevanced.daemon.logins.sources import kafka_tokens, redis_tokens
+from relevanced.daemon.logins.configured_tokens import kafka_tokens, redis_tokens
 
 SCOPE = "https://ns.servicebus.windows.net/.default"
 Asked = tuple[str, str, dict[str, str], Mapping[str, str]]

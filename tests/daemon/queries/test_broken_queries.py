@@ -10,10 +10,10 @@ import pytest
 
 from relevanced.daemon.http import LOST, Found, in_order
 from relevanced.daemon.lane import QUERY_COUNT_COLUMNS, QUERY_METRIC_COLUMNS, WHOLE
-from relevanced.daemon.panes import timing
 from relevanced.daemon.plan import Plan
 from relevanced.daemon.queries import PaneSums, QueryPlan, QueryTable
 from relevanced.daemon.storage import packed_hour
+from relevanced.daemon.timing import timing
 from relevanced.daemon.views import QueryPages, QueryWindow
 from relevanced.metrics import Booleans, Integers, catalog
 from tests.daemon.queries.query_traffic import BROKEN, DAYS, Hours, Traffic, simulate_hours

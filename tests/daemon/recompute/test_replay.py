@@ -15,10 +15,10 @@ from rich.progress import Progress
 
 from relevanced.daemon.config import Config, load
 from relevanced.daemon.judgements import add, grades
-from relevanced.daemon.panes import CONFIRMED_OVER_MS
-from relevanced.daemon.recompute.files import source
+from relevanced.daemon.lane import CONFIRMED_OVER_MS
 from relevanced.daemon.recompute import replay, replayed
 from relevanced.daemon.recompute.buckets import view_of
+from relevanced.daemon.recompute.files import recorded_source
 from relevanced.daemon.recompute.over_time_output import Asked
 from relevanced.daemon.recompute.replay import print_report, read_lane, report_of, whole_report
 from relevanced.daemon.recompute.report import ReplayReport
@@ -176,7 +176,7 @@ def test_the_cut_into_batches_does_not_matter(
 ) -> None:
     path = write(*(impression(n * HOUR_MS, f"q{n}") for n in range(9)), click(5), click(6, "b"))
     whole = scored(path)
-    monkeypatch.setattr(source, "EVENTS_AT_ONCE", 2)
+    monkeypatch.setattr(recorded_source, "EVENTS_AT_ONCE", 2)
     assert scored(path) == whole
 
 

@@ -1,7 +1,6 @@
 """Keys of judged rows, and what the head says of them."""
 
 from relevanced.daemon.judgements import HOUR_MS, DatedFiles, IndexEntry, Timeline, file_name
-from relevanced.daemon.panes import timing
 from relevanced.daemon.storage import (
     JUDGED,
     JUDGEMENTS_FIELD,
@@ -15,6 +14,7 @@ from relevanced.daemon.storage import (
     timeline_head,
     unpack,
 )
+from relevanced.daemon.timing import timing
 
 TIMING = timing([("5m", 300), ("1h", 3600)], 1800, 60)
 ENTRIES = tuple(

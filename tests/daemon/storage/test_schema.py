@@ -14,7 +14,6 @@ import numpy as np
 from relevanced.daemon.config import load
 from relevanced.daemon.events import Impression
 from relevanced.daemon.experiments import DAY_MS, Arm, Experiments, Spec, Tracking
-from relevanced.daemon.panes import timing
 from relevanced.daemon.plan import Plan, Surfaces
 from relevanced.daemon.storage import (
     SCHEMA_VERSION,
@@ -28,6 +27,7 @@ from relevanced.daemon.storage import (
     pack_integers,
     plan_commit,
 )
+from relevanced.daemon.timing import timing
 from relevanced.metrics import Propensities, parse
 from tests.builders import (
     BASE_MS,

@@ -5,7 +5,7 @@ from itertools import islice
 
 import pytest
 
-from relevanced.daemon.attribution import rules, runs
+from relevanced.daemon.attribution import join_rules, runs
 from relevanced.daemon.events import (
     Decoded,
     Decoder,
@@ -135,7 +135,7 @@ def test_a_long_record_is_applied_in_steps_wherever_turns_are_taken(taken: int) 
     whole, stepped, letters = lane_of(), lane_of(), list[DeadLetter]()
     records = [record(value) for value in values]
     for value in records:
-        rules.apply(whole, TOPIC, DECODE(value.value, value.timestamp))
+        join_rules.apply(whole, TOPIC, DECODE(value.value, value.timestamp))
     steps = batch.steps(stepped, TOPIC, records, DECODE, letters)
     while sum(1 for _ in islice(steps, taken)):
         pass

@@ -22,7 +22,7 @@ from relevanced.daemon.http import (
     segments,
     verdict,
 )
-from relevanced.daemon.panes import timing
+from relevanced.daemon.timing import timing
 from relevanced.daemon.views import report
 from relevanced.metrics import Direction
 from tests.lane_views import NOW_MS, PLAN, Shown, lane_view, reading_of

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from relevanced.daemon.attribution import rules
+from relevanced.daemon.attribution import join_rules
 from relevanced.daemon.config import Config
 from relevanced.daemon.events import Decoded, Feedback, Rejected, decoder
 from relevanced.daemon.lane import Lane, new_lane
@@ -24,7 +24,7 @@ def slow_lane(paths: Sequence[str], config: Config, *, as_is: bool) -> Lane:
     lane = new_lane(0, replace(config.plan, history_hours=0), {TOPIC: 0}, [TOPIC])
     for first in range(0, len(events), 100):
         lane.forget_unused()
-        rules.apply(lane, TOPIC, events[first : first + 100])
+        join_rules.apply(lane, TOPIC, events[first : first + 100])
         batch.advance(lane)
         lane.start_batch()
     return lane

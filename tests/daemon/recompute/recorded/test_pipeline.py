@@ -17,10 +17,10 @@ from hypothesis import given, strategies as st
 from rich.console import Console
 from rich.progress import Progress
 
-from relevanced.daemon.attribution import rules
+from relevanced.daemon.attribution import join_rules
 from relevanced.daemon.config import Config, load
 from relevanced.daemon.events import FORMATS
-from relevanced.daemon.recompute.files import line_files, source, time_order
+from relevanced.daemon.recompute.files import line_files, recorded_source, time_order
 from relevanced.daemon.recompute.replayed import Replayed, replayed
 from tests.daemon.recompute.recorded.one_by_one import (
     slow_kinds,
@@ -54,7 +54,7 @@ SMALL: Final = {
     (time_order, "BUFFER_BYTES"): 9_000,
     (time_order, "BLOCK_BYTES"): 600,
     (time_order, "MOST_OVERLAPPING"): 3,
-    (source, "EVENTS_AT_ONCE"): 150,
+    (recorded_source, "EVENTS_AT_ONCE"): 150,
 }
 
 
@@ -183,13 +183,13 @@ def test_another_format_gives_the_numbers_of_one_by_one(
 def test_most_events_are_joined_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise the tests above would compare one way with itself."""
     alone = Counter[str]()
-    event_steps = rules.event_steps
+    event_steps = join_rules.event_steps
 
     def counted(lane: Any, topic: str, event: Any, watermark: int | None) -> Iterator[None]:
         alone[type(event).__name__] += 1
         return event_steps(lane, topic, event, watermark)
 
-    monkeypatch.setattr(rules, "event_steps", counted)
+    monkeypatch.setattr(join_rules, "event_steps", counted)
     events = [
         {"type": "impression", "impression_id": f"q{n}", "timestamp": START_MS + n, "items": ["a"]}
         for n in range(2_000)

@@ -9,7 +9,8 @@ import pytest
 
 from relevanced.daemon.http import Headline, HeadlineParts, judged
 from relevanced.daemon.judgements import read, read_entry, read_index
-from relevanced.daemon.panes import HOUR_MS, timing
+from relevanced.daemon.panes import HOUR_MS
+from relevanced.daemon.timing import timing
 from relevanced.daemon.tools.demo_story import (
     METRIC,
     WINDOW,

@@ -25,6 +25,7 @@ from ..events import (
 from .expressions import (
     ALL_MEMBERS,
     EMPTY,
+    Drop,
     Evaluation,
     ExperimentsTable,
     Expression,
@@ -415,3 +416,11 @@ def add_listed(
             texts.dropped.append("bad_value")
         elif name:
             texts.add(name, found.find(experiments.variant, one))
+
+
+def drops(drop: Drop, found: Evaluation, element: object) -> bool:
+    if drop.where is not None and not found.is_true(drop.where, element):
+        return False
+    if drop.value is None:
+        return drop.where is not None
+    return scalar_text(found.find(drop.value, element)) in drop.values

@@ -19,7 +19,8 @@ from relevanced.daemon.judgements import (
     prepared,
     pruned,
 )
-from relevanced.daemon.panes import JUMP_MS, pane_start
+from relevanced.daemon.lane import JUMP_MS
+from relevanced.daemon.panes import pane_start
 
 PANE_MS: Final = 10_000
 LATENESS_MS: Final = 60_000

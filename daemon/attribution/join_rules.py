@@ -24,6 +24,7 @@ import numpy as np
 
 from ..events import Decoded, Event, Feedback, Impression, Rejected
 from ..lane import (
+    JUMP_MS,
     NO_STATE,
     Held,
     Lane,
@@ -33,7 +34,8 @@ from ..lane import (
     encode_items,
     visitor_hashes,
 )
-from ..panes import GRACE_MS, JUMP_MS, pane_start
+from ..panes import pane_start
+from ..timing import GRACE_MS
 from .gain_changes import (
     apply_repeated,
     grade_new_items,

@@ -10,7 +10,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
-from ..panes import Timing, pane_start
+from ..panes import pane_start
+from ..timing import Timing
 from .index import HOUR_MS, IndexEntry, earliest_start_ms
 
 NOTHING_READ: Final = -1

@@ -25,6 +25,7 @@ from ...events import (
 )
 from ...schemas import JSON, Bodies, BodyInstances
 from ..cloudevents import Headers, OpenedRecords, data_of
+from ..event_tables import scalar_text
 from ..expressions import (
     CLOUDEVENTS,
     Drop,
@@ -36,7 +37,6 @@ from ..expressions import (
 )
 from ..functions import CHARACTERS_PER_STEP, STEPS, STEPS_PER_BYTE
 from ..getters import LONGEST_HEADER, Get, Odd, condition, getter, is_true
-from ..interpreter import scalar_text
 from ..shapes import (
     ANYTHING,
     MOST_LISTED,

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 from hypothesis import given, strategies as st
 
-from relevanced.daemon.attribution import rules
+from relevanced.daemon.attribution import join_rules
 from relevanced.daemon.events import Event, Feedback, Impression, Rejected
 from relevanced.daemon.lane import FEEDBACK_OUTCOMES, IMPRESSION_OUTCOMES
 from tests.builders import (
@@ -263,7 +263,7 @@ def test_waiting_feedback_expires_at_the_same_watermark(
     lane = lane_of()
     feed(lane, clicked(0, "a"))
     lane.watermarks["events"] = START_MS + EXPIRES_MS + watermark_ms
-    rules.advance(lane)
+    join_rules.advance(lane)
     assert dict(lane.counts["feedback_outcomes"]) == outcome
     assert len(lane.waiting) == 1 - len(outcome)
 
@@ -271,10 +271,10 @@ def test_waiting_feedback_expires_at_the_same_watermark(
 def test_waiting_feedback_expires_by_the_lane_watermark() -> None:
     lane = lane_of("searches", "clicks")
     feed(lane, clicked(0, "a"), passing(2 * EXPIRES_MS), topic="clicks")
-    rules.advance(lane)
+    join_rules.advance(lane)
     assert len(lane.waiting) == 1
     feed(lane, passing(2 * EXPIRES_MS), topic="searches")
-    rules.advance(lane)
+    join_rules.advance(lane)
     assert len(lane.waiting) == 0
 
 
@@ -431,7 +431,7 @@ def test_the_outcome_of_expired_feedback(
 ) -> None:
     lane = lane_of()
     feed(lane, *([impression] if impression else []), feedback, passing(EXPIRES_MS))
-    rules.advance(lane)
+    join_rules.advance(lane)
     assert dict(lane.counts["feedback_outcomes"]) == {"ignored_kind": 1, outcome: 1}
 
 
@@ -439,7 +439,7 @@ def test_feedback_whose_impression_came_late_is_bound_to_it() -> None:
     lane = lane_of()
     feed(lane, clicked(0, "x"), shown(0), passing(EXPIRES_MS))
     assert lane.waiting.by_serial[0].bound_ms == START_MS
-    rules.advance(lane)
+    join_rules.advance(lane)
     assert lane.counts["feedback_outcomes"]["off_list"] == 1
 
 

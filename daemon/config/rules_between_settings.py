@@ -18,11 +18,11 @@ from ..plan import ALL, EXPERIMENT_PREFIX, LARGEST_EXACT
 from ..schemas import JSON
 from . import connection_rules
 from .connection_rules import HIGHEST_PORT, Rule
-from .sections import changes, derive, experiments, judgements, propensities, queries, sources
+from .sections import changes, derive, experiments, judgements, propensities, queries, source_checks
 from .sections.connections import ONE, REKEY
 from .sections.sections import AttributionSection
 from .settings import Config
-from .values.rules import ConfigFault, at_least_one, no_repeats
+from .values.shared_rules import ConfigFault, at_least_one, no_repeats
 
 CARRIED: Final[tuple[Need, ...]] = ("timing", "propensities")
 """What the daemon can give a metric beyond the list of an impression and its gains."""
@@ -89,7 +89,9 @@ def _grades(config: Config) -> Iterator[ConfigFault]:
 
 
 def _sources(config: Config) -> Iterator[ConfigFault]:
-    yield from sources.faults_of(config.sources, config.attribution.grades, config.attribution.join)
+    yield from source_checks.faults_of(
+        config.sources, config.attribution.grades, config.attribution.join
+    )
 
 
 def _rekey(config: Config) -> Iterator[ConfigFault]:
@@ -122,7 +124,7 @@ def _touch(config: Config) -> Iterator[ConfigFault]:
 
 
 def _registry(config: Config) -> Iterator[ConfigFault]:
-    yield from sources.registry_faults(config.sources, config.registry)
+    yield from source_checks.registry_faults(config.sources, config.registry)
 
 
 def _relevant(config: Config) -> Iterator[ConfigFault]:

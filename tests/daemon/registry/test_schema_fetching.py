@@ -23,7 +23,7 @@ from relevanced.daemon.registry import (
     RegistryClient,
     RegistrySettings,
     SchemaFiller,
-    filling as filling_module,
+    schema_fetching as filling_module,
 )
 from relevanced.daemon.schemas import (
     AVRO,

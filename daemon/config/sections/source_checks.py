@@ -36,7 +36,7 @@ from ...schemas import (
     missing_extra,
     parsed_schema_file,
 )
-from ..values.rules import ConfigFault, FieldFault, fields_of, read_fields
+from ..values.shared_rules import ConfigFault, FieldFault, fields_of, read_fields
 from .connections import GLUE as GLUE_REGISTRY, RegistrySection
 from .source_keys import (
     LEAST_SIMILARITY,
