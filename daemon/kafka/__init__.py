@@ -34,7 +34,7 @@ from .retention import FirstTimes, numbers_in, topic_retention
 from .sampled_records import sampled_records
 from .source import KafkaSource
 from .stage import RekeyStage, StagePorts
-from .stage_offsets import Begin, begin_of, beginnings
+from .stage_offsets import Begin, begin_of
 from .topic_creation import create_topic, make_stage_topic
 from .topic_ids import FetchById
 from .topic_partition import Division, TopicPartition
@@ -74,7 +74,6 @@ __all__ = (
     "numbers_in",
     "stage_settings",
     "begin_of",
-    "beginnings",
     "Begin",
     "Diagnosis",
     "StagePorts",

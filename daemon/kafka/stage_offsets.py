@@ -2,14 +2,13 @@
 
 Beside the offset of each source, the group stores with the stage's own topic the ids of the input
 topics, of which Kafka deletes the offsets with the topic, and among how many partitions events are
-divided. Where a source begins is stored for all of them before the first message of all is sent,
-by the process that has it, once: a source without an offset later on is a new partition, or was
-forgotten by the group.
+divided. Where a source begins is stored for all of them before this note, and so before the first
+message of all, by the process that has it, once: a source without an offset later on is a new
+partition, or was forgotten by the group.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -36,8 +35,6 @@ class Noted(msgspec.Struct, frozen=True):
     """Among so many of its partitions events are divided. It may have got more since."""
     ids: dict[str, str] = {}
     """Input topic → id."""
-    begun: bool = True
-    """Whether it is stored of all sources where they begin."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +71,16 @@ def place_text(place: TopicPartition) -> str:
     return f"{place.topic}[{place.partition}]"
 
 
+@dataclass(frozen=True)
+class Unbegun:
+    """Nothing is to be sent yet: it is not stored of all sources where they begin."""
+
+    missing: Sequence[str]
+    """Of these, as people read them."""
+    lags: Mapping[TopicPartition, int]
+    """How many records those have that were asked for."""
+
+
 async def beginnings(
     consumer: Any,
     places: Sequence[TopicPartition],
@@ -82,45 +89,45 @@ async def beginnings(
     start: Start,
     now_ms: int,
     are_ours: Callable[[], bool],
-) -> Beginnings | None:
-    """Find out where to begin with these sources; None: nothing is to be sent yet, as other
-    processes have not stored where theirs begin, or a rebalance came in between.
+) -> Beginnings | Unbegun | None:
+    """Find out where to begin with these sources; None: a rebalance came in between.
 
     `own` are the partitions of the topic of the stage, `start` is where sources begin before
     anything was sent, and `are_ours` says whether the group still assigns the sources to this
     process. Raises Unavailable.
     """
-    # Before what is stored: whoever sent something has stored where all began.
+    # Before what is stored: whoever sent something has stored where all began, and a topic that is
+    # created again after this has another id below.
     used = sum(map(bool, (await log_bounds(consumer, own))[1].values()))
-    stored, known = await _stored(consumer, places, topics, own)
+    ids_before = await _ids_of(consumer, places)
+    stored, noted = await _stored(consumer, places, topics, own)
+    if noted is None and not used:
+        logs = {place: log_name(*place) for place in places if stored[place] is None}
+        first = await starting_offsets(consumer, logs, start, now_ms)
+        new = {place: first[log] for place, log in logs.items()}
+        if not are_ours():  # who has them may have stored where they begin, and sent them since
+            return None
+        await _commit(consumer, {p: OffsetAndMetadata(offset, "") for p, offset in new.items()})
+        stored |= {place: (offset, "") for place, offset in new.items()}
+        if missing := [place for place in stored if stored[place] is None]:
+            _, ends = await log_bounds(consumer, places)
+            lags = {place: max(ends[place] - _offset(stored[place]), 0) for place in places}
+            return Unbegun([place_text(place) for place in sorted(missing)], lags)
     # Marks went to all partitions among which events were divided.
-    before = known or Noted(used or len(own), begun=False)
+    before = noted or Noted(used or len(own))
     if before.partitions > len(own):
         raise Unavailable(
             f"topic {own[0].topic} has {len(own)} partitions, and events were divided among"
             f" {before.partitions}: it was deleted and created again. {WAY_OUT}"
         )
-    # Before it is asked where sources begin: a topic that is created again after that is found.
-    noted_ids = {**await _ids_of(consumer, places), **before.ids}
-    new = dict[TopicPartition, int]()
-    if not used and not before.begun:
-        logs = {place: log_name(*place) for place in places if stored[place] is None}
-        first = await starting_offsets(consumer, logs, start, now_ms)
-        new = {place: first[log] for place, log in logs.items()}
-        stored |= {place: (offset, "") for place, offset in new.items()}
-    begun = before.begun or bool(used) or None not in stored.values()
-    noted = Noted(before.partitions, noted_ids, begun)
-    if not are_ours():  # who has them now may have stored where they begin, and sent them since
-        return None
-    await store_note(consumer, own, noted, new)
-    if not begun:
-        return None
+    noted = Noted(before.partitions, {**ids_before, **before.ids})
+    await store_note(consumer, own, noted)
     # After what is stored: an offset of a log that grows would be beyond an end of before.
     starts, ends = await log_bounds(consumer, places)
     ids = await _ids_of(consumer, places)  # after the bounds: see `topic_ids`
     begins, stopped = dict[TopicPartition, Begin](), dict[TopicPartition, str]()
     for place in places:
-        known_id, topic_id = noted_ids.get(place.topic), ids.get(place.topic)
+        known_id, topic_id = noted.ids.get(place.topic), ids.get(place.topic)
         bounds = starts[place], ends[place]
         try:
             begins[place] = begin_of(place, stored[place], bounds, known_id, topic_id)
@@ -135,13 +142,18 @@ async def _stored(
     topics: Iterable[str],
     own: Sequence[TopicPartition],
 ) -> tuple[dict[TopicPartition, tuple[int, str] | None], Noted | None]:
-    """Each source → the offset and the metadata that the group stores, and its note."""
-    numbers = {topic: consumer.partitions_for_topic(topic) or () for topic in topics}
+    """Each source → the offset and the metadata that the group stores, and its note. A topic of
+    which no partition is known has one: who knows it may have sources of it."""
+    numbers = {topic: consumer.partitions_for_topic(topic) or (0,) for topic in topics}
     every = {TopicPartition(topic, number) for topic in numbers for number in numbers[topic]}
     every |= set(places)
     found = await consumer._coordinator.fetch_committed_offsets([*every, own[0]])
     stored = {place: (at.offset, at.metadata) for place, at in found.items() if at.offset >= 0}
     return {place: stored.get(place) for place in every}, _read(stored.get(own[0]))
+
+
+def _offset(stored: tuple[int, str] | None) -> int:
+    return 0 if stored is None else stored[0]
 
 
 async def _ids_of(consumer: Any, places: Iterable[TopicPartition]) -> dict[str, str]:
@@ -151,17 +163,15 @@ async def _ids_of(consumer: Any, places: Iterable[TopicPartition]) -> dict[str, 
     return {place.topic: topic_id for place, topic_id in found.items()}
 
 
-async def store_note(
-    consumer: Any,
-    own: Sequence[TopicPartition],
-    noted: Noted,
-    new: Mapping[TopicPartition, int] = MappingProxyType({}),
-) -> None:
-    """Store this with the group, and beside it the offsets where `new` sources begin."""
-    note = OffsetAndMetadata(0, msgspec.json.encode(noted).decode())
-    offsets = {place: OffsetAndMetadata(offset, "") for place, offset in new.items()}
+async def store_note(consumer: Any, own: Sequence[TopicPartition], noted: Noted) -> None:
+    """Store this with the group."""
+    text = msgspec.json.encode(noted).decode()
+    await _commit(consumer, {own[0]: OffsetAndMetadata(0, text)})
+
+
+async def _commit(consumer: Any, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
     assignment = consumer._subscription.subscription.assignment
-    await consumer._coordinator.commit_offsets(assignment, {**offsets, own[0]: note})
+    await consumer._coordinator.commit_offsets(assignment, offsets)
 
 
 def _read(stored: tuple[int, str] | None) -> Noted | None:

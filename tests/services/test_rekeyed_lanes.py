@@ -18,7 +18,7 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.protocol.admin import DeleteGroupsRequest
 
 from relevanced.daemon.config import LogEnd, load
-from relevanced.daemon.kafka import beginnings
+from relevanced.daemon.kafka import stage_offsets
 from relevanced.daemon.plan import Plan
 from relevanced.daemon.storage import (
     Head,
@@ -389,7 +389,7 @@ async def test_nothing_is_sent_before_all_processes_have_stored_where_their_sour
     settings = {"bootstrap_servers": stage.kafka.bootstrap, "enable_auto_commit": False}
     silent = AIOKafkaConsumer(*stage.topics, group_id=group, **settings)
     await silent.start()
-    told = "have not stored where theirs begin"
+    told = "no source is sent before it is stored where all begin. Not stored yet: "
     try:
         daemon = stage.daemon(NAME)
         await until(lambda: told in daemon.readiness(), daemon)
@@ -422,10 +422,10 @@ async def test_who_finds_the_topic_empty_stores_over_no_offset_of_other_workers(
                 await asyncio.sleep(0.05)
         await consumer.commit({other: 1})
         for _ in range(2):  # the second time it is stored
-            found = await beginnings(
+            found = await stage_offsets.beginnings(
                 consumer, [mine], [topic], partitions, LogEnd.LATEST, 0, lambda: True
             )
-            assert found is not None
+            assert isinstance(found, stage_offsets.Beginnings)
             assert found.begins[mine].offset == 1 and found.noted.partitions == LANES
         assert await consumer.committed(other) == 1
     finally:

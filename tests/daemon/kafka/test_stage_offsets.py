@@ -31,6 +31,7 @@ class Cluster:
         self.ends = {source: 600 for source in SOURCES}
         self.sent = 0
         """How much the topic of the stage has."""
+        self.topics = [TOPIC]
         self.topic_id = "first"
         self.committed: dict[TopicPartition, OffsetAndMetadata] = {}
         self.stored: list[tuple[TopicPartition, int]] = []
@@ -57,7 +58,7 @@ class Cluster:
         await self._answer()
 
     def partitions_for_topic(self, topic: str) -> set[int]:
-        return {source.partition for source in self.ends}
+        return {source.partition for source in self.ends if source.topic == topic}
 
     async def log_bounds(self, _: object, places: Collection[TopicPartition]) -> Any:
         await self._answer()
@@ -77,11 +78,17 @@ class Cluster:
 
     async def beginnings(
         self, *places: TopicPartition, are_ours: bool = True
-    ) -> stage_offsets.Beginnings | None:
+    ) -> stage_offsets.Beginnings | stage_offsets.Unbegun | None:
         """What a process that has these sources finds."""
         return await stage_offsets.beginnings(
-            self, places, [TOPIC], [OWN], LogEnd.LATEST, 0, lambda: are_ours
+            self, places, self.topics, [OWN], LogEnd.LATEST, 0, lambda: are_ours
         )
+
+    async def begun(self, *places: TopicPartition) -> stage_offsets.Beginnings:
+        """The same, once all have begun."""
+        while not isinstance(found := await self.beginnings(*places), stage_offsets.Beginnings):
+            pass
+        return found
 
 
 @pytest.fixture
@@ -101,8 +108,7 @@ async def test_a_process_stores_where_its_own_sources_begin_once_before_any_is_s
     cluster.rng = Random(seed)
 
     async def run(*sources: TopicPartition) -> dict[TopicPartition, int]:
-        while (found := await cluster.beginnings(*sources)) is None:
-            pass
+        found = await cluster.begun(*sources)
         assert not found.stopped and {place for place, _ in cluster.stored} == set(SOURCES)
         cluster.sent += 1
         return {place: at.offset for place, at in found.begins.items()}
@@ -119,18 +125,27 @@ async def test_nothing_is_stored_of_sources_that_a_rebalance_gave_away(cluster: 
 async def test_a_source_that_is_new_later_on_is_read_from_its_first_record(
     cluster: Cluster,
 ) -> None:
-    assert await cluster.beginnings(*SOURCES)
+    await cluster.begun(*SOURCES)
     new = TopicPartition(TOPIC, len(SOURCES))
     cluster.ends[new] = 5
-    found = await cluster.beginnings(new)
-    assert found and found.begins[new].offset == 0
+    found = await cluster.begun(new)
+    assert found.begins[new].offset == 0
+
+
+async def test_where_something_was_sent_a_source_without_an_offset_was_forgotten(
+    cluster: Cluster,
+) -> None:
+    """Lanes drop what they have: to begin at the end would lose what they have not."""
+    cluster.sent = 1
+    found = await cluster.begun(*SOURCES)
+    assert {at.offset for at in found.begins.values()} == {0}
 
 
 async def test_a_log_that_lost_its_end_is_not_read_on(cluster: Cluster) -> None:
-    assert await cluster.beginnings(*SOURCES)
+    await cluster.begun(*SOURCES)
     cluster.ends[SOURCES[0]] = 300
-    found = await cluster.beginnings(*SOURCES)
-    assert found and found.stopped.keys() == {SOURCES[0]}
+    found = await cluster.begun(*SOURCES)
+    assert found.stopped.keys() == {SOURCES[0]}
 
 
 async def test_a_topic_that_is_created_again_while_it_is_asked_where_it_begins_is_not_read(
@@ -141,8 +156,38 @@ async def test_a_topic_that_is_created_again_while_it_is_asked_where_it_begins_i
         return await cluster.starting_offsets(*asked)
 
     monkeypatch.setattr(stage_offsets, "starting_offsets", replaced)
+    found = await cluster.begun(*SOURCES)
+    assert found.stopped.keys() == set(SOURCES)
+
+
+async def test_who_waits_for_others_says_for_whom_and_stores_nothing_more(
+    cluster: Cluster,
+) -> None:
+    for _ in range(3):
+        found = await cluster.beginnings(*SOURCES[:2])
+        assert isinstance(found, stage_offsets.Unbegun)
+        assert found.missing == ["events[2]"] and found.lags.keys() == set(SOURCES[:2])
+    assert len(cluster.stored) == 2 and OWN not in cluster.committed
+    cluster.ends[SOURCES[0]] += 40
+    found = await cluster.beginnings(*SOURCES[:2])
+    assert isinstance(found, stage_offsets.Unbegun) and found.lags[SOURCES[0]] > 40
+
+
+async def test_a_topic_of_which_no_partition_is_known_yet_is_waited_for(cluster: Cluster) -> None:
+    cluster.topics.append("clicks")
     found = await cluster.beginnings(*SOURCES)
-    assert found and found.stopped.keys() == set(SOURCES)
+    assert isinstance(found, stage_offsets.Unbegun) and found.missing == ["clicks[0]"]
+
+
+async def test_a_topic_that_is_created_again_before_anything_is_sent_is_read(
+    cluster: Cluster,
+) -> None:
+    """Kafka deletes the offsets of a topic with it."""
+    await cluster.beginnings(*SOURCES[:2])
+    cluster.topic_id = "second"
+    cluster.committed.clear()
+    cluster.ends = dict.fromkeys(SOURCES, 7)
+    assert not (await cluster.begun(*SOURCES)).stopped
 
 
 PLACE = TopicPartition("clicks", 3)
