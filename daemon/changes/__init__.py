@@ -85,7 +85,7 @@ from .patterns import (
 )
 from .recovery import Falls, Recoveries, recovered
 from .scan import LEAST_SCORED, MOST_BEFORE_MS, Calls, Sides, called, scan, sides, threshold
-from .settings import DEFAULTS, ChangeSettings, ScoreFloor, Urgency, family, is_of_failures
+from .settings import DEFAULTS, WHOLE, ChangeSettings, ScoreFloor, Urgency, family, is_of_failures
 from .silence import (
     EDGE_MS,
     LEAST_SILENCE_MS,
@@ -108,7 +108,7 @@ from .traffic_changes import (
     TrafficSides,
     traffic_changes,
 )
-from .urgency import ToldChange, is_below_floor, told_changes
+from .urgency import ToldChange, is_below_floor, told_changes, urgency_of
 from .weeks import (
     ENDS,
     HOUR,
@@ -272,6 +272,7 @@ __all__ = (
     "undecided",
     "UNKNOWN",
     "Urgency",
+    "urgency_of",
     "used",
     "USUAL_DELAYS",
     "WEEK",
@@ -279,6 +280,7 @@ __all__ = (
     "weeks_called",
     "WeeksCompared",
     "WeekSides",
+    "WHOLE",
     "with_gaps",
     "without_falls",
 )

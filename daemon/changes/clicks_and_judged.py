@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from .settings import ALL
+from .settings import WHOLE
 from .story import Story
 from .timeline import HOUR_MS
 
@@ -64,7 +64,7 @@ def incidents(
 def _are_one(story: Story, judged: Story) -> bool:
     groupings = {story.fall.series[0], judged.fall.series[0]}
     is_same = len(groupings) == 1 and not set(story.segments).isdisjoint(judged.segments)
-    return (is_same or ALL[0] in groupings) and _distance(story, judged)[1] <= APART_MS
+    return (is_same or WHOLE[0] in groupings) and _distance(story, judged)[1] <= APART_MS
 
 
 def _distance(story: Story, judged: Story) -> tuple[bool, float]:

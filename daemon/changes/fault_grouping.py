@@ -26,7 +26,7 @@ from .ledger import LOW_Z, Fall, FallCall, FaultName, Look, Series
 from .levels import JudgedBins, Loss, ScoreLevel, level, loss, within
 from .patterns import Explanation, Pattern, pattern_of
 from .recovery import before_from
-from .settings import ALL, ChangeSettings, family, is_leading, pair
+from .settings import WHOLE, ChangeSettings, family, is_leading, pair
 from .story import MeasuredChange, Moved, Story
 from .timeline import HOUR_MS, MINUTE_MS, ScoreTimeline
 
@@ -136,7 +136,9 @@ class _Fault:
         self.since_ms = since_ms
         # Where the whole got better without recovering, a part of it was repaired: only what lies
         # behind that shows which segments carry the rest.
-        turned_ms = (f.better_ms for f in falls if f.series[:2] == ALL and f.better_ms is not None)
+        turned_ms = (
+            f.better_ms for f in falls if f.series[:2] == WHOLE and f.better_ms is not None
+        )
         if low_since_ms is None:
             low_since_ms = max(since_ms, min(fall.low_since_ms for fall in falls), *turned_ms)
         now_from = max(low_since_ms, self.end_ms - LATELY_MS)
@@ -243,13 +245,13 @@ class _Fault:
                 key=lambda name: float(z[index[explanation.grouping, name, metric]]),
             )
             return explanation.grouping, tuple(order)
-        if any(fall.series[:2] == ALL for fall in falls):
-            return ALL[0], ALL[1:]
+        if any(fall.series[:2] == WHOLE for fall in falls):
+            return WHOLE[0], WHOLE[1:]
         lowest = min(falls, key=lambda fall: float(np.nan_to_num(z[index[fall.series]])))
         # A half of the traffic may be called first; where the whole is as clear, it is everywhere.
-        whole = index.get((*ALL, lowest.series[2]))
+        whole = index.get((*WHOLE, lowest.series[2]))
         if whole is not None and z[whole] <= min(LOW_Z, z[index[lowest.series]]):
-            return ALL[0], ALL[1:]
+            return WHOLE[0], WHOLE[1:]
         grouping, segment, _ = lowest.series
         return grouping, (segment,)
 
@@ -373,7 +375,7 @@ class _Fault:
     def _mixes(self) -> Iterator[tuple[float, float, float]]:
         """(z of the whole, mix, within), for each metric RR or Success and each grouping."""
         for (grouping, segment, metric), index in self.scene.index.items():
-            if (grouping, segment) == ALL and is_leading(metric):
+            if (grouping, segment) == WHOLE and is_leading(metric):
                 for change in self._groupings(metric).values():
                     mix, own = float(change.mix.sum()), float(change.within.sum())
                     yield float(self.loss.z[index]), mix, own

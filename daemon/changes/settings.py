@@ -13,8 +13,8 @@ from typing import Final, Literal, TypeAlias
 
 from relevanced.metrics import Metric
 
-ALL: Final = ("all", "all")
-"""The segment of all searches."""
+WHOLE: Final = ("all", "all")
+"""The segment that contains every search."""
 Urgency: TypeAlias = Literal["page", "ticket", "none"]
 """Most urgent first; of `none` nobody is told."""
 

@@ -11,7 +11,7 @@ from typing import Final
 from .evidence import STANDS_Z
 from .ledger import Fall, FaultName, Series
 from .patterns import Explanation, Pattern
-from .settings import ALL
+from .settings import WHOLE
 
 FINDS_CLICK: Final = "Success@"
 """Metrics that people understand: so many of 100 searches find a click."""
@@ -123,7 +123,7 @@ class Story:
         """The segments that share traffic with the named ones, by the metric that tells it."""
         metric = self.fall.series[2]
         return tuple(
-            each for each in self.shares if each.series[2] == metric and each.series[:2] != ALL
+            each for each in self.shares if each.series[2] == metric and each.series[:2] != WHOLE
         )
 
     @property

@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 from .ledger import MIXED, FallOnset
 from .markers import Marker
 from .noticeable import Noticed
-from .settings import ALL
+from .settings import WHOLE
 from .silence import FeedbackGap, Silence
 from .story import Story
 from .traffic_changes import TrafficChange
@@ -35,7 +35,7 @@ def printable(text: str) -> str:
 
 def where(grouping: str, segments: Sequence[str]) -> str:
     """` of country DE`; nothing for the whole."""
-    if (grouping, *segments) == ALL:
+    if (grouping, *segments) == WHOLE:
         return " everywhere"
     names = [printable(name) for name in segments]
     listed = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
@@ -295,7 +295,7 @@ def traffic(change: TrafficChange) -> str:
     if change.metric not in _SHARES:
         counts = f"{change.now:,.0f} in the last settled hour; {change.before:,.0f} is usual"
         return f"Searches{of} have almost stopped: {counts}."
-    searches = "all searches" if change.segment == ALL else f"the searches{of}"
+    searches = "all searches" if change.segment == WHOLE else f"the searches{of}"
     now, before = (_percent(share, _digits(share)) for share in (change.now, change.before))
     what = f"{_SHARES[change.metric]} in the last settled hour"
     return f"Of {searches} {now} {what}; {before} is usual."

@@ -14,7 +14,7 @@ import numpy as np
 from relevanced.metrics import Floats
 
 from .evidence import share_z
-from .settings import ALL, ChangeSettings, Urgency
+from .settings import WHOLE, ChangeSettings, Urgency
 
 TrafficMetric: TypeAlias = Literal["impressions", "feedback_share", "zero_results_share"]
 TRAFFIC_COUNTS: Final = 3
@@ -64,7 +64,7 @@ class TrafficChange:
     @property
     def urgency(self) -> Literal["page", "ticket"]:
         """That of all searches pages."""
-        return "page" if self.segment == ALL else "ticket"
+        return "page" if self.segment == WHOLE else "ticket"
 
 
 def traffic_changes(
@@ -78,15 +78,15 @@ def traffic_changes(
 ) -> Iterator[TrafficChange]:
     """Those of the last hour; of shares those that the last six hours confirm.
 
-    `settings` have the design effect that is used. `told` is segment → how urgent what
-    is told of its scores by feedback in the hour is: what pages tells of all shares, a ticket of
-    those of segments.
+    `settings` have the design effect that is used. `told` is segment → urgency of the
+    change of scores by feedback that tells of its hour: one that pages tells of all shares, a
+    ticket of those of segments.
     `has_gap`: some of the hour is a time without feedback, whose share says nothing.
     """
     yield from _silent(segments, hour, settings)
     if six_hours is None:
         return
-    is_whole = np.array([segment == ALL for segment in segments], np.bool_)
+    is_whole = np.array([segment == WHOLE for segment in segments], np.bool_)
     are_told = np.where(is_whole, "page" in told.values(), bool(told))
     counts = (hour.now[:, _IMPRESSIONS] >= settings.smallest_sample) & ~are_told
     shares: tuple[tuple[TrafficMetric, int, float, float], ...] = (
@@ -111,7 +111,7 @@ def _silent(
     now, before = np.nan_to_num(hour.now[:, _IMPRESSIONS]), hour.before[:, _IMPRESSIONS]
     few = (before >= settings.smallest_sample) & (now < before * settings.no_data_ratio)
     for at in np.flatnonzero(few).tolist():
-        if segments[at] != ALL:
+        if segments[at] != WHOLE:
             yield TrafficChange(segments[at], "impressions", float(before[at]), float(now[at]))
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from .ledger import FallOnset, Series
-from .settings import ALL, ChangeSettings, ScoreFloor, Urgency, is_leading
+from .settings import WHOLE, ChangeSettings, ScoreFloor, Urgency, is_leading
 from .story import Moved, Story
 from .timeline import HOUR_MS
 
@@ -75,19 +75,21 @@ def is_below_floor(
     change_settings: ChangeSettings,
     told: Mapping[tuple[str, str], Urgency],
 ) -> bool:
-    """Whether enough searches score less than a floor allows, and no change tells it. `told` is
-    segment → how urgent what is told of it is: of all searches one that pages tells, of others one
-    of the segment. NaN is no score."""
+    """Whether enough searches score less than a floor allows, and no change tells it.
+
+    `told` is segment → urgency of the change that tells of it. One that pages, of whatever segment,
+    tells of all searches; of a segment its own tells. NaN is no score.
+    """
     segment = floor.grouping, floor.segment
-    is_told = "page" in told.values() if segment == ALL else segment in told
+    is_told = "page" in told.values() if segment == WHOLE else segment in told
     return score < floor.floor and scored >= change_settings.smallest_sample and not is_told
 
 
 def _told(
     story: Story, change_settings: ChangeSettings, end_ms: int, before: Sequence[ToldChange]
 ) -> Iterator[ToldChange]:
-    moved = {each.series: each for each in (*story.shares, *story.also, story.own)}
-    urgency = _urgency(story, moved, change_settings, end_ms)
+    moved = _moved(story)
+    urgency = urgency_of(story, change_settings, end_ms)
     shown = story.fall.series
     known = {change.series: change for change in before if change.series in moved}
     kept = (c for c in known.values() if c.series in story.fell and _keeps(c, urgency, end_ms))
@@ -115,14 +117,13 @@ def _change(
     return ToldChange(moved.series, urgency, against, moved, story.fall.onset, story, told_ms)
 
 
-def _urgency(
-    story: Story, moved: dict[Series, Moved], change_settings: ChangeSettings, end_ms: int
-) -> Urgency:
+def urgency_of(story: Story, change_settings: ChangeSettings, end_ms: int) -> Urgency:
+    """How urgent a change is, or was when this was the end of what had settled."""
     if story.z is None:
         return "none"
     if story.fall.is_standing(end_ms):
         return "ticket"
-    of_whole = [series for series in story.fell if series[:2] == ALL]
+    of_whole, moved = [series for series in story.fell if series[:2] == WHOLE], _moved(story)
     is_judged = story.fall.graded is not None
     pages = any(
         is_judged
@@ -131,6 +132,10 @@ def _urgency(
         for series in of_whole
     )
     return "page" if pages else "ticket"
+
+
+def _moved(story: Story) -> dict[Series, Moved]:
+    return {each.series: each for each in (*story.shares, *story.also, story.own)}
 
 
 def _lost(moved: Moved) -> float:

@@ -18,10 +18,11 @@ from ..changes import (
     Urgency,
     is_below_floor,
     traffic_changes,
+    urgency_of,
 )
 from ..plan import Plan
 from ..telemetry import FAMILIES
-from ..views import WHOLE, estimates
+from ..views import Segment, estimates
 from .baselines import BaselineComparison
 from .measures import Detection, MeasureScores, expected
 from .sample_series import ONSET_BOUNDS, Sample, escape, labels_of
@@ -53,7 +54,7 @@ def traffic_changes_of(
             hour,
             six_hours,
             change_settings,
-            _told(scores),
+            _told(scores, change_settings),
             has_gap=_has_gap(scores),
         )
     )
@@ -74,8 +75,8 @@ def traffic_change_samples(found: Sequence[TrafficChange], plan: Plan) -> Iterat
 
 
 def floor_samples(scores: MeasureScores, change_settings: ChangeSettings) -> Iterator[Sample]:
-    """The scores by feedback of the last hour that are below their floor, for another reason than
-    a change that is over."""
+    """The scores by feedback of the last hour that are below their floor, where no change tells it,
+    be it open or just over."""
     comparison = _comparison(scores.comparisons, "1h")
     if comparison is None or _has_gap(scores):
         return
@@ -83,7 +84,7 @@ def floor_samples(scores: MeasureScores, change_settings: ChangeSettings) -> Ite
     floors = {
         (each.metric, each.grouping, each.segment): each for each in change_settings.score_floors
     }
-    told = _told(scores)
+    told = _told(scores, change_settings)
     for (metric, *segment), floor in floors.items():
         if metric not in names or tuple(segment) not in scores.segments:
             continue
@@ -112,23 +113,26 @@ def _sides(comparisons: Sequence[BaselineComparison], window: str) -> TrafficSid
     return TrafficSides(found.recent[:, :TRAFFIC_COUNTS], before, len(periods))
 
 
-def _told(scores: MeasureScores) -> dict[tuple[str, str], Urgency]:
-    """Segment → how urgent the change by feedback is that tells of its last settled hour: one that
-    is open, or that ended within it."""
-    told: dict[tuple[str, str], Urgency] = {
-        segment: "page" if segment == WHOLE else "ticket" for segment in _ended(scores)
-    }
-    open_now = (change for change in scores.changes.told if change.urgency != "none")
-    return told | {change.series[:2]: change.urgency for change in open_now}
+def _told(scores: MeasureScores, change_settings: ChangeSettings) -> dict[Segment, Urgency]:
+    """Segment → urgency of the change by feedback that tells of its last settled hour, the most
+    urgent: one that is open, or that ended within that hour, which so has some of it."""
+    told: dict[Segment, Urgency] = {}
+    now = ((change.series[:2], change.urgency) for change in scores.changes.told)
+    for segment, urgency in (*now, *_ended(scores, change_settings)):
+        if urgency == "page" or (urgency == "ticket" and segment not in told):
+            told[segment] = urgency
+    return told
 
 
-def _ended(scores: MeasureScores) -> set[tuple[str, str]]:
-    """The segments whose change by feedback ended within the last hour that has settled, which so
-    has some of it."""
+def _ended(
+    scores: MeasureScores, change_settings: ChangeSettings
+) -> Iterator[tuple[Segment, Urgency]]:
     hour = _comparison(scores.comparisons, "1h")
     begin_ms = hour.until_ms - HOUR_MS if hour else 0
-    ended = (one for one in scores.changes.closed if (one.fall.ended_ms or 0) > begin_ms)
-    return {series[:2] for story in ended for series in (story.fall.series, *story.fell)}
+    for story in scores.changes.closed:
+        if (ended_ms := story.fall.ended_ms or 0) > begin_ms:
+            yield story.fall.series[:2], urgency_of(story, change_settings, round(ended_ms))
+            yield from ((series[:2], "ticket") for series in story.fell)
 
 
 def _has_gap(scores: MeasureScores) -> bool:

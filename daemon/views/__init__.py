@@ -1,5 +1,6 @@
 """Copies of stored lanes, and what they come to together: windows, hours, scores, queries."""
 
+from ..changes import WHOLE
 from . import scores, selection, snapshot
 from .counters import Counters, HighestTotals, PreviousSelection, counters_of
 from .hours import (
@@ -50,7 +51,6 @@ from .snapshot import (
     LIVE,
     SETTLED,
     VIEWS,
-    WHOLE,
     Segment,
     Snapshot,
     WindowRows,

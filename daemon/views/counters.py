@@ -14,11 +14,12 @@ import numpy as np
 
 from relevanced.metrics import Integers
 
+from ..changes import WHOLE
 from ..lane import PAGE_ROWS, Columns, Rows, columns_of, kept_columns, take
 from ..plan import OTHER, Plan
 from .lane_view import Counts, LaneView, Names
 from .selection import Selection, select
-from .snapshot import WHOLE, Segment, Snapshot
+from .snapshot import Segment, Snapshot
 
 
 class HighestTotals:

@@ -20,12 +20,13 @@ from rich.text import Text
 
 from relevanced.metrics import Floats
 
+from ..changes import WHOLE
 from ..events import timestamp_text
 from ..lane import FEEDBACK_OUTCOMES, IMPRESSION_OUTCOMES
 from ..plan import COUNT_COLUMNS, Plan
 from .lane_view import Coverage
 from .selection import Selection
-from .snapshot import WHOLE, Segment, Snapshot, WindowRows, estimates
+from .snapshot import Segment, Snapshot, WindowRows, estimates
 
 FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\r")
 

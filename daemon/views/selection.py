@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 
 from relevanced.metrics import Booleans, Floats
 
+from ..changes import WHOLE
 from ..lane import Rows
 from ..plan import OTHER, Plan
 from .lane_view import Names
-from .snapshot import LIVE, WHOLE, Segment, Snapshot, check_sum
+from .snapshot import LIVE, Segment, Snapshot, check_sum
 
 Indices: TypeAlias = NDArray[np.intp]
 Matrix = TypeVar("Matrix", Rows, Floats)

@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 
 from relevanced.metrics import Floats, Integers
 
+from ..changes import WHOLE
 from ..events import DROP_REASONS
 from ..lane import PAGE_ROWS, Pages, Rows, summed, take
 from ..panes import Window, pane_start
-from ..plan import ALL, COUNT_COLUMNS, Plan
+from ..plan import COUNT_COLUMNS, Plan
 from .lane_view import Counts, Coverage, LaneStatus, LaneView, coverage_of, status_of
 
 _LENGTHS: Final = [
@@ -43,8 +44,6 @@ def list_lengths(rows: Rows | Floats) -> tuple[Floats, Floats]:
 LIVE: Final = "live"
 SETTLED: Final = "settled"
 VIEWS: Final = (LIVE, SETTLED)
-WHOLE: Final = (ALL, ALL)
-"""The segment that contains every impression."""
 EVERYTHING: Final = "all"
 """Name of the unbounded window, which only a replay has."""
 

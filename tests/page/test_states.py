@@ -2,9 +2,11 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
+from relevanced.daemon.changes import TrafficChange
 from relevanced.daemon.exporter import Publisher, Reading
 from relevanced.daemon.http import headline as headline_of
 from relevanced.daemon.lane import Rows
@@ -85,6 +87,23 @@ async def test_what_is_far_from_usual_is_shown_while_it_is(
             section = f"fetch(document.querySelector('{link}').href).then(answer => answer.text())"
             assert await page.value(f"document.querySelector('{link}').innerText") == alert
             assert alert in await page.value(section)
+    await daemon.stop(page)
+
+
+async def test_what_is_back_to_normal_does_not_hide_what_is_far_from_usual(page: Page) -> None:
+    far = TrafficChange(("all", "all"), "zero_results_share", 0.01, 0.4, 20.0)
+    read = replace(at(120), traffic=(far,))
+    daemon = Daemon(read)
+    await daemon.start()
+    await page.open(daemon.url, width=DESKTOP[0], height=DESKTOP[1])
+    await page.until(FULL)
+    said = headline_of(read)
+    assert said.parts and (said.tone, said.parts.state) == ("worse", "repaired")
+    assert (await text(page, "#headline")) + "." == said.text
+    assert (await text(page, "#second")).startswith("Search in DE is back to normal since ")
+    assert await page.value("verdict.className") == "worse"
+    assert await text(page, "#runbook a") == "RelevancedZeroResultsRising"
+    assert not await text(page, "#traffic")
     await daemon.stop(page)
 
 

@@ -17,7 +17,7 @@ Tone: TypeAlias = Literal["worse", "good", ""]
 Lane: TypeAlias = Literal["hour", "day", "weeks"]
 Size: TypeAlias = Literal["slightly", "clearly", "much"]
 Situation: TypeAlias = Literal[
-    "silent", "open", "planned", "partly", "repaired", "standing", "far", "good", "first"
+    "silent", "open", "planned", "partly", "repaired", "standing", "good", "first"
 ]
 
 
@@ -34,9 +34,8 @@ class HeadlineParts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     state: Situation
     """`silent`: searches or feedback have stopped since the onset; `partly`: better, not as good as
-    before yet; `repaired`: back to normal within the last 6 h, and nothing else is open; `far`:
-    no score fell, and a number of all searches is far from usual; `first`: there is nothing to
-    compare with yet."""
+    before yet; `repaired`: back to normal within the last 6 h, and nothing else is open; `first`:
+    there is nothing to compare with yet."""
     metric: str | None
     """What `before` and `now` are means of: the share of searches that find a click, where that
     fell too, else the metric that tells the change; null where none is told."""
@@ -80,7 +79,8 @@ class HeadlineParts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     no_feedback: "Stretch | None" = None
     """When within the last 24 h searches came and no feedback: scores say nothing of that time."""
     far: str | None = None
-    """The number of all searches that is far from usual, as `traffic` tells it."""
+    """What is told before the state, as that alarms nobody: the number of all searches that is far
+    from usual."""
 
 
 class Headline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

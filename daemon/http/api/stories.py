@@ -77,8 +77,9 @@ MOST_TRAFFIC: Final = 3
 
 
 def headline(reading: Reading, now_ms: float | None = None) -> Headline:
-    """The worst open change, one that nobody planned before all others; else a number of all
-    searches that is far from usual; else that nothing is worse, and what would have been noticed.
+    """The worst open change, one that nobody planned before all others; before what was planned or
+    is back, a number of all searches that is far from usual; else that nothing is worse, and what
+    would have been noticed.
     Without `now_ms` it is now as the events have it."""
     said, gap = _headline(reading, now_ms), _gap(reading.clicks.changes)
     if said.parts is None or reading.silences:
@@ -88,11 +89,11 @@ def headline(reading: Reading, now_ms: float | None = None) -> Headline:
         parts = with_gap(parts, gap)
         details.append(sentences.no_feedback(gap, reading.snapshot.as_of_ms or 0))
     found = traffic(reading)
-    tone, text, far = said.tone, said.text, [change.text for change in found]
-    if parts.state in ("good", "first") and any(map(is_of_all, found)):
-        parts = msgspec.structs.replace(parts, state="far", far=far[0])
-        tone, text, far, details = "worse", far[0], far[1:], [said.text, *details]
-    detail = " ".join(filter(None, (*details, *far[:MOST_TRAFFIC])))
+    tone, text, beside = said.tone, said.text, [change.text for change in found]
+    if tone != "worse" and any(map(is_of_all, found)):
+        tone, text, details = "worse", beside.pop(0), [said.text, *details]
+        parts = msgspec.structs.replace(parts, far=text)
+    detail = " ".join(filter(None, (*details, *beside[:MOST_TRAFFIC])))
     return msgspec.structs.replace(said, tone=tone, text=text, detail=detail, parts=parts)
 
 

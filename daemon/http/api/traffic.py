@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from ...changes import TrafficChange, TrafficMetric, text
+from ...changes import TrafficChange, TrafficMetric, text as sentences
 from ...exporter import Reading
 from ...views import WHOLE
 
@@ -37,7 +37,7 @@ def traffic(reading: Reading) -> tuple[OpenTrafficChange, ...]:
             round(change.before, 6),
             round(change.now, 6),
             None if change.z is None else round(change.z, 3),
-            text.traffic(change),
+            sentences.traffic(change),
         )
         for change in sorted(_told(reading), key=_is_of_segment)
     )

@@ -54,31 +54,40 @@ function first(health, at, found) {
   return said({ parts, now: settled.as_of, judged: change?.judged ?? false, isAlone: Boolean(judgedAlone(settled)), others, level, metric: at.metric, settled: settled.settled_until, isCalled });
 }
 
+// The number of all searches that the headline tells, if it does: a fall that only the live view calls goes before.
+function headlineFar(health, { live, settled }) {
+  if (health.catching_up || early(live, settled)) return null;
+  return settled.traffic?.find(({ text }) => text === settled.headline.parts?.far) ?? null;
+}
+
 // The alert that tells what the headline tells, if one does: its name is that of a section of the runbook.
-export function headlineAlert(settled, catching) {
-  const change = headlineChange(settled);
-  if (change) return change.judged ? "RelevancedJudgedScoreDropped" : "RelevancedScoreDropped";
-  const far = catching ? null : settled.traffic?.find(({ text }) => text === settled.headline.parts?.far);
-  return far ? TRAFFIC_ALERTS[far.metric] : null;
+export function headlineAlert(health, found) {
+  const far = headlineFar(health, found);
+  if (far) return TRAFFIC_ALERTS[far.metric];
+  const change = headlineChange(found.settled);
+  if (!change) return null;
+  return change.judged ? "RelevancedJudgedScoreDropped" : "RelevancedScoreDropped";
 }
 
 // Of the runbook that is set, else of that of this server.
 const runbookLink = (alert, runbook) => element("a", { href: runbook ? `${runbook}#${alert.toLowerCase()}` : `runbook/${alert}` }, alert);
 
 // What to do about what the headline tells: where to look, and the section of the runbook.
-function showRunbook(settled, { catching_up: catching, runbook }) {
-  const alert = headlineAlert(settled, catching);
+function showRunbook(health, found) {
+  const alert = headlineAlert(health, found);
   if (!alert) return;
-  const link = runbookLink(alert, runbook);
+  const { settled } = found;
+  const link = runbookLink(alert, health.runbook);
   if ($("runbook").querySelector("a")?.href !== link.href) $("runbook").replaceChildren("What to do: ", link);
-  const pattern = settled.headline.parts?.pattern ?? headlineChange(settled)?.pattern;
+  const pattern = headlineFar(health, found) ? null : settled.headline.parts?.pattern ?? headlineChange(settled)?.pattern;
   setText($("look"), pattern ? visible(`Looks like ${pattern.name}: ${pattern.words}. Look at: ${pattern.look_at}.`) : "");
 }
 
 // What is far from usual in the data behind the scores: of a namespace that catches up it is not known.
-function showTraffic(list, settled, { catching_up: catching, runbook }) {
-  const traffic = (settled.traffic ?? []).filter(({ text }) => !catching && text !== settled.headline.parts?.far);
-  const lines = traffic.slice(0, MOST_TRAFFIC).map(({ text, metric }) => [`▼ ${text} `, runbookLink(TRAFFIC_ALERTS[metric], runbook)]);
+function showTraffic(list, health, found) {
+  const told = headlineFar(health, found);
+  const traffic = health.catching_up ? [] : (found.settled.traffic ?? []).filter((one) => one !== told);
+  const lines = traffic.slice(0, MOST_TRAFFIC).map(({ text, metric }) => [`▼ ${text} `, runbookLink(TRAFFIC_ALERTS[metric], health.runbook)]);
   const more = traffic.length - MOST_TRAFFIC;
   if (more > 0) lines.push([`${more} more ${more === 1 ? "number is" : "numbers are"} far from usual.`]);
   keyed(list, lines, ([text]) => text, ([text, ...link]) => element("li", {}, visible(text), ...link), () => {});
@@ -95,12 +104,12 @@ export function showHeadline(health, at, found) {
     setText($(id), visible(text));
     $(id).hidden = !text;
   }
-  showTraffic($("traffic"), found.settled, health);
+  showTraffic($("traffic"), health, found);
   $("acts").hidden = false;
-  $("act-todo").hidden = !headlineAlert(found.settled, health.catching_up);
+  $("act-todo").hidden = !headlineAlert(health, found);
   $("act-searches").hidden = !health.queries;
   $("act-judged").hidden = !change?.judged;
-  showRunbook(found.settled, health);
+  showRunbook(health, found);
   setText($("basis"), `${at.metric}${at.ofHours ? "" : ` over ${at.window}`}. ${basis(found.shown, at.view)}`);
   document.title = `${MARKS[tone]}${visible(title)} · relevanced`;
 }

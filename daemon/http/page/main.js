@@ -193,7 +193,7 @@ function hiddenFolds(health, found) {
   if (!found) return ["todo", "changes", "every", "searches", "judgements", "compared", "basis"];
   const { open, standing, undecided = [], closed } = found.settled;
   const hidden = [];
-  if (!headlineAlert(found.settled, health.catching_up)) hidden.push("todo");
+  if (!headlineAlert(health, found)) hidden.push("todo");
   if (![...open, ...standing, ...undecided, ...closed].length) hidden.push("changes");
   if (!health.judged_metrics?.length) hidden.push("judgements");
   return hidden;

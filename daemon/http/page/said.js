@@ -120,10 +120,6 @@ const STATES = {
     line: `It was ${worse(parts)} from ${clock(began(parts), now)} on, for ${seconds((Date.parse(parts.ended) - Date.parse(began(parts))) / 1000)}. ${levels(parts.metric, level, null)}`.trim(),
     cause: parts.final ? provisional(parts.final, now) : "",
   }),
-  far: (given) => {
-    const told = STATES[given.parts.noticed.length ? "good" : "first"](given);
-    return { tone: "worse", title: given.parts.far.replace(/\.$/, ""), line: `${told.title}. ${told.line}`.trim(), cause: told.cause };
-  },
   good: ({ parts, now, level, metric, settled }) => ({
     tone: "good",
     title: `Up to ${clock(parts.known_until ?? settled, now)} search was as good as ${GOOD[parts.noticed[0].lane]}`,
@@ -165,12 +161,15 @@ export const early = (catching, asOf) => ({
   cause: "Nothing is judged until then.",
 });
 
+// A number of all searches that is far from usual goes before a state that alarms nobody.
+const withFar = (told, { far }) => (far ? { ...told, tone: "worse", title: far.replace(/\.$/, ""), line: `${told.title}. ${told.line}`.trim() } : told);
+
 // `level`: the mean of now of what the parts are about; `metric`: that of the level where the parts name none;
 // `isAlone`: whether only judgements show it; `others`: the other changes that are open; `settled`: the end of what is judged; `isCalled`: whether
 // a row of the tables is called worse; `now`: the instant of the answer.
 export function said(given) {
   const { parts, now } = given;
-  const told = STATES[parts.state](given);
+  const told = withFar(STATES[parts.state](given), parts);
   if (!parts.no_feedback) return told;
   const { start, end } = parts.no_feedback;
   return { ...told, cause: `${told.cause} No feedback came from ${clock(start, now)} to ${clock(end, now)}: scores say nothing of that time.`.trim() };

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from relevanced.daemon.changes import ChangeSettings, ScoreFloor
-from relevanced.daemon.exporter import Publisher, Reading
+from relevanced.daemon.changes import ChangeSettings, ScoreFloor, Story, ToldChange
+from relevanced.daemon.exporter import Publisher, Reading, traffic_changes_of
 from relevanced.daemon.lane import Rows
 from relevanced.daemon.panes import HOUR_MS
 from tests.daemon.exporter.test_open_changes import Recovering, reading
@@ -101,6 +101,27 @@ def test_a_fall_tells_of_its_shares_also_in_the_hour_of_its_end(part: float) -> 
         found = reading(site, FAULT_MS + minute * MINUTE_MS, publisher)
         assert found.traffic == (), minute
     assert found.clicks.changes.closed
+
+
+def test_what_ended_tells_as_much_as_while_it_was_open_whatever_else_is() -> None:
+    over_ms, publisher = FAULT_MS + 2 * HOUR_MS, Publisher(PLAN)
+    site = Recovering(FAULT_MS - 50 * HOUR_MS, FAULT_MS, over_ms, 0.95)
+    while_open, after = (
+        [reading(site, FAULT_MS + minute * MINUTE_MS, publisher) for minute in minutes][-1].clicks
+        for minutes in (range(10, 130, 10), (130,))
+    )
+    (story,), (page, *_) = after.changes.closed, while_open.changes.told
+    assert page.urgency == "page" and not after.changes.told
+    standing = replace(page, series=("all", "all", "RR@10"), urgency="ticket")
+    of_segment = replace(story, fell=tuple(each for each in story.fell if each[0] != "all"))
+
+    def said(told: tuple[ToldChange, ...], closed: tuple[Story, ...]) -> set[str]:
+        scores = replace(after, changes=replace(after.changes, told=told, closed=closed))
+        return {one.segment[1] for one in traffic_changes_of(scores, ChangeSettings())}
+
+    assert said((), ()) == {"all", "DE"}
+    assert said((), (story,)) == said((standing,), (story,)) == set()
+    assert said((), (of_segment,)) == {"all"}, "a ticket of a segment tells of segments alone"
 
 
 def test_a_fall_tells_of_its_floor_also_in_the_hour_of_its_end() -> None:
