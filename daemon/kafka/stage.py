@@ -374,12 +374,14 @@ class RekeyStage:
         """Say of which sources it is not stored where they begin, before any is sent."""
         more = len(unbegun.missing) - MOST_NAMED
         named = ", ".join(unbegun.missing[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
-        self.waits = (
+        waits = (
             f"no source is sent before it is stored where all begin. Not stored yet: {named}. The"
             " processes that have them must run, and reach Kafka and the topics"
         )
-        if times := self._said.due(self.waits, 1, time.monotonic()):
-            logger.warning("the stage waits", reason=self.waits, times=times)
+        # At a first start all wait for a moment: it is told where it lasts.
+        if waits == self.waits and (times := self._said.due(waits, 1, time.monotonic())):
+            logger.warning("the stage waits", reason=waits, times=times)
+        self.waits = waits
         for place, records in unbegun.lags.items():
             self._ports.show_lag(*place, records)
         await asyncio.sleep(WATCH_S)

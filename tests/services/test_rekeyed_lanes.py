@@ -396,6 +396,13 @@ async def test_nothing_is_sent_before_all_processes_have_stored_where_their_sour
         await stage.produce(EVENTS // 8)
         assert silent.assignment() and told in daemon.readiness()
         assert await stage.counted("events") == 0
+        await until(lambda: "the stage waits" in daemon.log(), daemon)
+        lags = [
+            f'relevanced_lag_records{{partition="{n}",topic="{topic}"}}'
+            for topic in stage.topics
+            for n in range(stage.partitions[topic])
+        ]
+        await until(lambda: sum(map(daemon.series, lags)) > 0, daemon)
     finally:
         await silent.stop()
     await stage.wait_for_events(EVENTS // 8)
