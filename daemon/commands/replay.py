@@ -10,7 +10,7 @@ from . import options
 if TYPE_CHECKING:
     from ..config import Config
     from ..recompute.over_time_output import Asked
-    from ..recompute.recomputed import AskedHours
+    from ..recompute.replay_kafka import AskedHours
 
 
 @click.command("replay")
@@ -124,7 +124,7 @@ def replay_command(
     if stored_file is not None:
         raise click.UsageError("--stored: only with --kafka")
     from ..recompute.over_time_output import LATEST_MS, Asked
-    from ..recompute.replay import DEFAULT_PORT, replay
+    from ..recompute.replay_files import DEFAULT_PORT, replay
 
     asked = Asked(
         experiment,
@@ -153,7 +153,7 @@ def replay_command(
 
 
 def _replay_kafka(config: "Config", asked: "AskedHours", output: str) -> int:
-    from ..recompute.recomputed import replay_hours
+    from ..recompute.replay_kafka import replay_hours
 
     return replay_hours(config, asked, output, progress=sys.stderr.isatty())
 
@@ -161,7 +161,7 @@ def _replay_kafka(config: "Config", asked: "AskedHours", output: str) -> int:
 def _hours(from_ms: int | None, to_ms: int | None, stored_file: str | None) -> "AskedHours":
     """The hours that are asked for. Raises click.UsageError where they are not whole."""
     from ..panes import HOUR_MS
-    from ..recompute.recomputed import AskedHours
+    from ..recompute.replay_kafka import AskedHours
 
     if from_ms is None or to_ms is None:
         raise click.UsageError("--kafka: needs --from and --to")

@@ -48,8 +48,7 @@ from .api.queries import (
     queries,
     with_unlisted_row,
 )
-from .api.query_lists import GAINED, LOST, ORDERS, UNIT_RANGE, Found, in_order
-from .api.query_rows import (
+from .api.query_answers import (
     Queries,
     QueryDetail,
     QueryExample,
@@ -58,6 +57,7 @@ from .api.query_rows import (
     QuerySums,
     UnlistedSums,
 )
+from .api.query_lists import GAINED, LOST, ORDERS, UNIT_RANGE, Found, in_order
 from .api.route import MarkerSettings, RequestContext, Route, answer
 from .api.routes import ROUTES
 from .api.schemas import EXAMPLES, TEXTS, field_docs

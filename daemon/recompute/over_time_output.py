@@ -16,7 +16,7 @@ from .buckets import BucketsOverTime, selection_of
 from .driver import judged_rows
 from .falls import Fallen, fallen, judged_fallen
 from .over_time import OfFile
-from .replayed import Replayed
+from .replay_pipeline import Replayed
 from .tables import JUDGED_FIELDS, NOTHING_JUDGED
 
 CHANGES_EVERY_MS: Final = 60_000

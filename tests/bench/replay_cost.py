@@ -21,8 +21,8 @@ from rich.progress import Progress
 
 from relevanced.daemon.config import Config
 from relevanced.daemon.recompute.over_time_output import Asked, print_over_time
-from relevanced.daemon.recompute.replay import read_lane, report_of
-from relevanced.daemon.recompute.replayed import replayed
+from relevanced.daemon.recompute.replay_files import read_lane, report_of
+from relevanced.daemon.recompute.replay_pipeline import replayed
 from tests.bench.effort import Effort
 from tests.bench.findings import Finding, PartResult, number, ratio
 from tests.bench.floor import Feedback, Impression

@@ -12,7 +12,7 @@ from relevanced.daemon.config import loading as config
 from relevanced.daemon.exporter import Publisher, Reading
 from relevanced.daemon.recompute.buckets import view_of
 from relevanced.daemon.recompute.over_time_output import SCORES
-from relevanced.daemon.recompute.replay import keeping_queries, read_lane
+from relevanced.daemon.recompute.replay_files import keeping_queries, read_lane
 from relevanced.daemon.tools.demonstration import SETTINGS
 from relevanced.daemon.tools.traffic import Regression, Traffic, generate_events
 from tests.lane_views import NOW_MS, lane_view, reading_of

@@ -38,6 +38,15 @@ from ...queries import (
 )
 from ...views import NOW, WINDOWS, QueryWindow, columns_of
 from .parameters import BadRequest, Query
+from .query_answers import (
+    Queries,
+    QueryDetail,
+    QueryExample,
+    QueryHour,
+    QueryRow,
+    QuerySums,
+    UnlistedSums,
+)
 from .query_lists import (
     GAINED,
     IMPRESSIONS,
@@ -50,15 +59,6 @@ from .query_lists import (
     Line,
     QueryTables,
     in_order,
-)
-from .query_rows import (
-    Queries,
-    QueryDetail,
-    QueryExample,
-    QueryHour,
-    QueryRow,
-    QuerySums,
-    UnlistedSums,
 )
 
 ALLOWED_ORDERS: Final = (*ORDERS, ZERO_ORDER)

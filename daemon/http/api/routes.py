@@ -59,8 +59,8 @@ from .queries import (
     unjudged_items,
     with_unlisted_row,
 )
+from .query_answers import Queries, QueryDetail, QueryHour, QueryRow
 from .query_lists import Found
-from .query_rows import Queries, QueryDetail, QueryHour, QueryRow
 from .route import ERRORS_AT_ANY_TIME, RequestContext, Route
 from .stories import AGAINST, Changes, changes
 

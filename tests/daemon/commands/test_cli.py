@@ -21,7 +21,7 @@ from relevanced.daemon.config import Config
 from relevanced.daemon.judgements import add, read_classes, start_text
 from relevanced.daemon.panes import HOUR_MS
 from relevanced.daemon.recompute.over_time_output import LATEST_MS, SCORES, Asked
-from relevanced.daemon.recompute.replay import DEFAULT_PORT
+from relevanced.daemon.recompute.replay_files import DEFAULT_PORT
 from relevanced.daemon.tools.traffic import SendingSpan, span_of
 
 HEAVY = ("numpy", "aiokafka", "redis", "aiohttp", "msgspec", "rich", "structlog")
@@ -41,7 +41,7 @@ def given(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         calls.append((arguments, named))
         return 1
 
-    for name in ("commands.run", "tools.demonstration", "recompute.replay"):
+    for name in ("commands.run", "tools.demonstration", "recompute.replay_files"):
         module = SimpleNamespace(
             run=answer,
             demo=answer,

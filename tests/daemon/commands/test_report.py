@@ -13,7 +13,7 @@ from rich.progress import Progress
 from relevanced.daemon.commands.cli import cli
 from relevanced.daemon.config import load
 from relevanced.daemon.experiments import Finding, Findings, OverTime
-from relevanced.daemon.recompute import replay
+from relevanced.daemon.recompute import replay_files
 from relevanced.daemon.tools.traffic import EXPERIMENT, Traffic, generate_events
 from tests.arms import dealt_arms, found_of
 from tests.daemon.http.api.test_over_time import asked
@@ -130,8 +130,8 @@ def simulated(tmp_path: Path, effect: float, seed: int) -> Finding:
             file.write(msgspec.json.encode(event) + b"\n")
     config = load(CONFIG, {}, "test")
     with Progress(disable=True) as bars:
-        lane = replay.read_lane([str(path)], config, bars, as_is=False)
-    [found] = replay.experiments_of(lane).experiments
+        lane = replay_files.read_lane([str(path)], config, bars, as_is=False)
+    [found] = replay_files.experiments_of(lane).experiments
     return found
 
 

@@ -21,7 +21,7 @@ from relevanced.daemon.recompute.buckets import JudgedHours
 from relevanced.daemon.recompute.driver import Settled
 from relevanced.daemon.recompute.libraries import whole_index
 from relevanced.daemon.recompute.over_time import Looks
-from relevanced.daemon.recompute.replayed import replayed
+from relevanced.daemon.recompute.replay_pipeline import replayed
 from relevanced.daemon.tools.traffic import Regression, Traffic, generate_events, judged_set
 from tests.judged_lanes import NOON
 

@@ -18,12 +18,12 @@ from relevanced.daemon.events import timestamp_text
 from relevanced.daemon.http import judged
 from relevanced.daemon.judgements import INDEX, add, file_name
 from relevanced.daemon.panes import HOUR_MS
-from relevanced.daemon.recompute import replay
+from relevanced.daemon.recompute import replay_files
 from relevanced.daemon.recompute.buckets import JudgedHours
 from relevanced.daemon.recompute.libraries import whole_index
 from relevanced.daemon.recompute.over_time import Looks
 from relevanced.daemon.recompute.over_time_output import SCORES, Asked
-from relevanced.daemon.recompute.replayed import replayed
+from relevanced.daemon.recompute.replay_pipeline import replayed
 from relevanced.daemon.recompute.tables import NOTHING_JUDGED
 from relevanced.metrics import evaluate
 from tests.builders import START_MS
@@ -89,7 +89,7 @@ def printed(
     capsys: pytest.CaptureFixture[str],
     asked: Asked = SCORES,
 ) -> str:
-    assert replay.replay(paths, config, output, asked, as_is=False, progress=False) == 0
+    assert replay_files.replay(paths, config, output, asked, as_is=False, progress=False) == 0
     return capsys.readouterr().out
 
 
@@ -310,7 +310,7 @@ def test_served_windows_are_those_that_are_printed(tmp_path: Path) -> None:
     served = replayed([path], config, bars, as_is=False, looks=looks, judged=graded)
     reading = looks.published(served.lane, "").reading
     alone = replayed([path], config, bars, as_is=False, judged=hours())
-    report = replay.whole_report(alone, [path]).judged
+    report = replay_files.whole_report(alone, [path]).judged
     assert reading is not None and report is not None
     answer = judged(reading, {})
     assert answer.scores == tuple(one for one in report.scores if one.window != "all")
@@ -325,5 +325,7 @@ def test_a_fault_of_the_directory_ends_the_replay(
     put_in_place(directory, FIRST_MS, grades_of(rng))
     path = written(tmp_path / "e", searches(rng, 5))
     (directory / INDEX).write_bytes(b"half a line\n")
-    code = replay.replay([path], config_of(directory), "json", SCORES, as_is=False, progress=False)
+    code = replay_files.replay(
+        [path], config_of(directory), "json", SCORES, as_is=False, progress=False
+    )
     assert code == 1 and f"{directory / INDEX}:1: " in capsys.readouterr().err

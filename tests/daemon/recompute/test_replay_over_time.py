@@ -19,7 +19,7 @@ from relevanced.daemon.recompute.buckets import BucketsOverTime, selection_of
 from relevanced.daemon.recompute.falls import LACKS_DAYS
 from relevanced.daemon.recompute.over_time import FIELDS
 from relevanced.daemon.recompute.plot import ONSET_COLOR
-from relevanced.daemon.recompute.replayed import replayed
+from relevanced.daemon.recompute.replay_pipeline import replayed
 from relevanced.daemon.tools.traffic import Regression, Traffic, generate_events
 
 START_MS = 1_795_176_000_000

@@ -14,7 +14,7 @@ from rich.progress import Progress
 from relevanced.daemon.config import load
 from relevanced.daemon.events import timestamp_text
 from relevanced.daemon.lane import Lane
-from relevanced.daemon.recompute.replay import read_lane
+from relevanced.daemon.recompute.replay_files import read_lane
 from relevanced.daemon.tools.traffic import SHAPES, Traffic, generate_events
 from tests.builders import START_MS
 from tests.replica import counts_of, row_dicts

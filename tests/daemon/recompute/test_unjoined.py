@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from relevanced.daemon.config import load
-from relevanced.daemon.recompute import replay
+from relevanced.daemon.recompute import replay_files
 
 IMPRESSIONS = [
     {"type": "impression", "impression_id": f"s{n}", "items": ["d3", "d7"]} for n in range(3)
@@ -32,7 +32,7 @@ def replayed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Replayed:
     def of(*events: dict[str, Any], config: str = "") -> tuple[int, str]:
         path = tmp_path / "events.jsonl"
         path.write_text("\n".join(lines(events)))
-        code = replay.replay(
+        code = replay_files.replay(
             [str(path)], load(config, {}, "test"), "json", as_is=False, progress=False
         )
         return code, capsys.readouterr().err

@@ -9,7 +9,13 @@ from relevanced.daemon.panes import HOUR_MS
 from relevanced.daemon.plan import Plan
 from relevanced.daemon.recompute.driver import LATEST_MS, LaneDriver, Settled
 from relevanced.daemon.recompute.hour_rows import AllHours, HourRows, plan_of_hours
-from relevanced.daemon.recompute.recomputed import FIELDS, as_csv, as_tables, scores, unproven_text
+from relevanced.daemon.recompute.replay_kafka import (
+    FIELDS,
+    as_csv,
+    as_tables,
+    scores,
+    unproven_text,
+)
 from relevanced.metrics import parse
 from tests.builders import BASE_MS, PLAN, START_MS, clicked, lane_of, plan_with, settled, shown
 

@@ -22,9 +22,9 @@ from relevanced.daemon.recompute.hour_rows import (
     empty,
     plan_of_hours,
 )
-from relevanced.daemon.recompute.log_replay import LogReplay
+from relevanced.daemon.recompute.log_source import LogReplay
 from relevanced.daemon.recompute.proof import StoredLane, stored_lane
-from relevanced.daemon.recompute.recomputed import as_csv, as_tables, judged_scores
+from relevanced.daemon.recompute.replay_kafka import as_csv, as_tables, judged_scores
 from relevanced.daemon.recompute.tables import NOTHING_JUDGED
 from relevanced.daemon.views import LaneFiles
 from tests.daemon.recompute.verify.stages import as_log_record

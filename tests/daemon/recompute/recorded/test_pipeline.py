@@ -21,7 +21,7 @@ from relevanced.daemon.attribution import join_rules
 from relevanced.daemon.config import Config, load
 from relevanced.daemon.events import FORMATS
 from relevanced.daemon.recompute.files import line_files, recorded_source, time_order
-from relevanced.daemon.recompute.replayed import Replayed, replayed
+from relevanced.daemon.recompute.replay_pipeline import Replayed, replayed
 from tests.daemon.recompute.recorded.one_by_one import (
     slow_kinds,
     slow_lane,

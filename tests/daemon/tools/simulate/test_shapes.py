@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from relevanced.daemon.config import load
-from relevanced.daemon.recompute.replayed import Replayed, replayed
+from relevanced.daemon.recompute.replay_pipeline import Replayed, replayed
 from relevanced.daemon.tools.traffic import SHAPES, Faults, Traffic, generate_events
 from tests.replica import arms_of, counts_of, open_of, row_dicts, rows_of
 

@@ -23,7 +23,7 @@ from .libraries import whole_index
 from .over_time import NOTHING_SETTLED
 from .over_time_output import SCORES, Asked, print_over_time
 from .query_hours import ALL_DAYS, NothingUsual
-from .replayed import Replayed, replayed
+from .replay_pipeline import Replayed, replayed
 from .report import (
     NothingLeft,
     ReplayReport,
@@ -175,7 +175,7 @@ def _looks(config: Config, judged: JudgedHours | None) -> "Looks":
 
 
 def read_lane(paths: Sequence[str], config: Config, bars: Progress, *, as_is: bool) -> Lane:
-    """One lane to which all events of the files were applied; see `replayed`."""
+    """One lane to which all events of the files were applied; see `replay_pipeline`."""
     return replayed(paths, config, bars, as_is=as_is).lane
 
 

@@ -16,11 +16,16 @@ from rich.progress import Progress
 from relevanced.daemon.config import Config, load
 from relevanced.daemon.judgements import add, grades
 from relevanced.daemon.lane import CONFIRMED_OVER_MS
-from relevanced.daemon.recompute import replay, replayed
+from relevanced.daemon.recompute import replay_files, replay_pipeline
 from relevanced.daemon.recompute.buckets import view_of
 from relevanced.daemon.recompute.files import recorded_source
 from relevanced.daemon.recompute.over_time_output import Asked
-from relevanced.daemon.recompute.replay import print_report, read_lane, report_of, whole_report
+from relevanced.daemon.recompute.replay_files import (
+    print_report,
+    read_lane,
+    report_of,
+    whole_report,
+)
 from relevanced.daemon.recompute.report import ReplayReport
 from relevanced.daemon.views import Report, Score
 from tests.builders import START_MS, clicked, lane_of, passing, settled, shown
@@ -70,14 +75,14 @@ def rr(report: Report, window: str = "all") -> Score:
 
 
 def whole(*paths: str) -> ReplayReport:
-    return whole_report(replayed.replayed(paths, Config(), bars(), as_is=False), paths)
+    return whole_report(replay_pipeline.replayed(paths, Config(), bars(), as_is=False), paths)
 
 
 def printed(
     capsys: pytest.CaptureFixture[str], *paths: str, output: str = "table", **more: Any
 ) -> tuple[int, str, str]:
     """(exit code, output, errors) of the command."""
-    code = replay.replay(paths, Config(), output, as_is=False, progress=False, **more)
+    code = replay_files.replay(paths, Config(), output, as_is=False, progress=False, **more)
     return code, *capsys.readouterr()
 
 
@@ -112,7 +117,7 @@ def test_queries_have_the_class_that_was_in_force_at_their_time(
     segments = {s.segment: s.impressions for s in all_of_it if s.grouping == "traffic"}
     assert segments == {"(none)": 2, "head": 2, "tail": 1, "torso": 1}
     (heads / entry.name).unlink()
-    assert replay.replay([path], config, "table", as_is=False, progress=False) == 1
+    assert replay_files.replay([path], config, "table", as_is=False, progress=False) == 1
     assert f"{entry.name}: cannot be read: No such file" in capsys.readouterr().err
 
 
@@ -336,7 +341,7 @@ def test_a_damaged_file_is_named(
 ) -> None:
     path = tmp_path / "events.jsonl.gz"
     path.write_bytes(data)
-    assert replay.replay([str(path)], Config(), "json", as_is=False, progress=False) == 1
+    assert replay_files.replay([str(path)], Config(), "json", as_is=False, progress=False) == 1
     printed = capsys.readouterr()
     assert printed.err.startswith(f"{path}: cannot be read: not a whole gzip file: ")
     assert not printed.out
@@ -344,5 +349,5 @@ def test_a_damaged_file_is_named(
 
 def test_a_missing_file_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = str(tmp_path / "no.jsonl")
-    assert replay.replay([path], Config(), "json", as_is=False, progress=False) == 1
+    assert replay_files.replay([path], Config(), "json", as_is=False, progress=False) == 1
     assert capsys.readouterr().err == f"{path}: cannot be read: No such file or directory\n"
