@@ -287,8 +287,8 @@ OF_PANES: Final = (
     ),
     Mutant(
         "settling: one hour too few is kept",
-        "lane.drop_hours(row_sets.kept_from(before, lane.plan))",
-        "lane.drop_hours(row_sets.kept_from(before, lane.plan) + 1)",
+        "lane.drop_hours(kept_rows.kept_from(before, lane.plan))",
+        "lane.drop_hours(kept_rows.kept_from(before, lane.plan) + 1)",
         SETTLING,
     ),
     Mutant(

@@ -5,7 +5,7 @@ nothing here knows how state is stored.
 from . import columns, join_rules, last_touch, runs, vectorized
 from .columns import slice_of
 from .gain_changes import PageMismatch, extended_list, list_with_item
-from .item_lists import (
+from .id_scanning import (
     NO_RANK,
     NOT_PLAIN,
     LoggedRecords,

@@ -35,7 +35,7 @@ from ..lane import (
     joined,
     joined_texts,
 )
-from .item_lists import NO_RANK, NOT_PLAIN, RecordSlice, as_stored, cut_to
+from .id_scanning import NO_RANK, NOT_PLAIN, RecordSlice, as_stored, cut_to
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ from .gain_changes import (
     note_delay,
     set_gain,
 )
-from .item_lists import search_of, subject_of
+from .id_scanning import search_of, subject_of
 
 BRINGS_ITEMS: Final = ("accepted", "filled", "extended")
 """The outcomes of impressions that waiting feedback may join."""

@@ -29,7 +29,7 @@ from ..events import (
 )
 from ..lane import AttributeTexts, ParsedAttributes, Spans, hashes_of, joined_texts, merged
 from .columns import PlainColumns, read_columns
-from .item_lists import NO_RANK, RecordSlice, queries_of
+from .id_scanning import NO_RANK, RecordSlice, queries_of
 
 _decode_items = msgspec.json.Decoder(tuple[str, ...]).decode
 

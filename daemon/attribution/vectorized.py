@@ -44,7 +44,7 @@ from ..lane import (
 from ..timing import GRACE_MS
 from . import join_rules
 from .gain_changes import note_delay
-from .item_lists import ranks0_of
+from .id_scanning import ranks0_of
 from .runs import Run
 
 

@@ -2,7 +2,7 @@
 pure arithmetic on plain arrays, without lanes or I/O.
 """
 
-from . import settings, text, weeks
+from . import sentences, settings, weeks
 from .clicks_and_judged import Incident, incidents
 from .design_effect import (
     BEFORE_KNOWN,
@@ -85,6 +85,7 @@ from .patterns import (
 )
 from .recovery import Falls, Recoveries, recovered
 from .scan import LEAST_SCORED, MOST_BEFORE_MS, Calls, Sides, called, scan, sides, threshold
+from .sentences import recovery
 from .settings import DEFAULTS, WHOLE, ChangeSettings, ScoreFloor, Urgency, family, is_of_failures
 from .silence import (
     EDGE_MS,
@@ -99,7 +100,6 @@ from .silence import (
     with_gaps,
 )
 from .story import SHARES, SIZES, LiveRise, MeasuredChange, Moved, Story
-from .text import recovery
 from .timeline import HOUR_MS, MINUTE_MS, ScoreNoise, ScoreTimeline, groups
 from .traffic_changes import (
     TRAFFIC_COUNTS,
@@ -258,7 +258,7 @@ __all__ = (
     "Stream",
     "superseded",
     "sustained",
-    "text",
+    "sentences",
     "THREE_HOURS",
     "three_hours",
     "threshold",

@@ -57,7 +57,7 @@ from ..worker import (
     Source,
     StallWatch,
     Worker,
-    memory,
+    process_memory,
 )
 from .group_membership import Joining
 from .layout_in_force import Following, HistoryCheck, RedisAnswer, Working, waiting_text
@@ -228,7 +228,7 @@ class Service:
             self.ownership,
             lane_decoder_of(config, self.book),
             Pace(config.kafka.max_batch_records, config.kafka.commit_interval_ms / 1000),
-            memory.memory_bound(config.worker.max_memory_mib),
+            process_memory.memory_bound(config.worker.max_memory_mib),
             StallWatch(self._write_mark, config.kafka.session_timeout_s / 3),
         )
         return self.worker

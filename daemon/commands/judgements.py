@@ -10,7 +10,7 @@ import numpy as np
 
 from relevanced.metrics import Floats, cohen_kappa, krippendorff_alpha
 
-from ..changes import text
+from ..changes import sentences
 from ..files import content
 from ..http import JUDGED_PATH, MISSING_PATH, MOST_PAIRS, Judged, LaneDatedFiles, UnjudgedItems
 from ..judgements import (
@@ -65,7 +65,7 @@ def missing_command(
 def missing_table(found: UnjudgedItems) -> str:
     """The rows of an answer, what they leave out, and what is to be said of them."""
     rows = [
-        (text.printable(row.query), text.printable(row.docid), f"{row.impressions:,}")
+        (sentences.printable(row.query), sentences.printable(row.docid), f"{row.impressions:,}")
         for row in found.rows
     ]
     rows += [

@@ -7,7 +7,7 @@ from urllib.parse import quote, urlencode
 import click
 
 from ..experiments import Findings, OverTime, render_days
-from ..recompute.report import UnknownExperiment, experiment_report, finding_of, with_days
+from ..recompute.replay_report import UnknownExperiment, experiment_report, finding_of, with_days
 from . import options
 from .daemon_client import DEFAULT_URL, daemon_at
 

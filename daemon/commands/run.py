@@ -25,7 +25,7 @@ from ..kafka import (
     stage_settings,
 )
 from ..storage import lane_topics
-from ..worker import Beginning, DeadLetterTopic, RefusedRecordsLog, Source, memory
+from ..worker import Beginning, DeadLetterTopic, RefusedRecordsLog, Source, process_memory
 from .app import Service, serve
 from .copartitioning import FirstLook, look_at_places
 from .layout_in_force import ASK_EVERY_S
@@ -37,8 +37,8 @@ LAST_SENDING_S: Final = 10.0
 
 def run(config: Config, role: Role) -> int:
     """Run the daemon until a signal stops it; returns the exit code."""
-    memory.configure_allocator()
-    memory.freeze_startup_objects()
+    process_memory.configure_allocator()
+    process_memory.freeze_startup_objects()
     return asyncio.run(_run(config, role))
 
 

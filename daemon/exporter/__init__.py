@@ -41,6 +41,7 @@ from .exposition import (
     render_windows,
     silence_samples,
 )
+from .first_sights import LEAST_IMPRESSIONS, LEAST_KNOWN_MS, MOST_NEW, REACH_MS, FirstSights
 from .kept import (
     ExampleReads,
     KeptMarkers,
@@ -83,7 +84,6 @@ from .published import (
     publish,
 )
 from .publisher import Publisher
-from .releases import LEAST_IMPRESSIONS, LEAST_KNOWN_MS, MOST_NEW, REACH_MS, FirstSights
 from .sample_series import TAKEN, experiment_samples, file_samples, label_names
 from .scorer import Scorer
 from .timelines import REACH_HOURS, Timelines

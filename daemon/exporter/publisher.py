@@ -30,6 +30,7 @@ from . import exposition, sample_series
 from .arrivals import Arrivals, per_hour
 from .design_effects import Measuring
 from .exposition import Exposition
+from .first_sights import FirstSights
 from .measures import MeasureScores, Told, measures_of
 from .open_changes import (
     floor_samples,
@@ -38,7 +39,6 @@ from .open_changes import (
     traffic_changes_of,
 )
 from .published import Published, Reading, publish
-from .releases import FirstSights
 from .scorer import Scorer, no_bins
 
 

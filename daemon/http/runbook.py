@@ -16,7 +16,7 @@ from typing import Final
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from ..changes import text as sentences
+from ..changes import sentences
 
 PATH: Final = "/runbook"
 SECTION_PATH: Final = PATH + "/{alert}"

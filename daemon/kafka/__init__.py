@@ -16,20 +16,13 @@ from .client import (
 from .codecs import LIBRARIES, CorruptBlock, PythonSnappy, Snappy, TooLarge
 from .group_redis import GroupState, group_state, other_redis, take_group
 from .lane_log import LaneLog, LaneLogs, LogSpan, changed_logs
-from .offsets import (
-    NO_TIMESTAMP,
-    IdleLogs,
-    Record,
-    is_at_end,
-    not_yet_taken,
-    records_of,
-    resume_offset,
-)
+from .offsets import NO_TIMESTAMP, IdleLogs, Record, is_at_end, not_yet_taken, records_of
 from .partition_faults import AbortedLog, PartitionFaults, Pulse, UnansweredFetches, is_stuck
 from .partitioners import JAVA, PARTITIONERS
 from .producer import KafkaProducer
 from .reader import Reader
 from .refusals import Obstructed
+from .resuming import resume_offset
 from .retention import FirstTimes, numbers_in, topic_retention
 from .sampled_records import sampled_records
 from .source import KafkaSource

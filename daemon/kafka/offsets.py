@@ -7,7 +7,6 @@ from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
-from ..worker import OffsetBeyondEnd
 from .topic_partition import TopicPartition
 
 NO_TIMESTAMP: Final = -1
@@ -63,26 +62,6 @@ class HasOffset(Protocol):
 
 
 R = TypeVar("R", bound=HasOffset)
-
-
-def resume_offset(
-    topic_partition: TopicPartition,
-    stored: int,
-    log_start: int,
-    log_end: int,
-    topic_id: str | None = None,
-) -> tuple[int, int]:
-    """Return the offset where reading resumes in a log of the offsets [log_start, log_end), and
-    how many records were deleted unread.
-
-    A stored offset inside the log, or at its end, is where reading resumes. Before the start, the
-    records between are gone. Beyond the end, this is not the log that was read, or it lost its end:
-    raises OffsetBeyondEnd.
-    """
-    if stored > log_end:
-        raise OffsetBeyondEnd(*topic_partition, stored, log_end, topic_id)
-    offset = max(stored, log_start)
-    return offset, offset - stored
 
 
 def not_yet_taken(records: Sequence[R], expected: int) -> Sequence[R]:

@@ -16,7 +16,7 @@ from ..storage import LogMark, LogMarks, checksum_of
 from ..telemetry import ADVICE, NoteFault, ignore_fault
 from ..worker import LogChanged, LogReplaced, LogRewritten, OffsetBeyondEnd, PartitionStatus
 from .aiokafka_patches import client_of
-from .offsets import records_of, resume_offset
+from .offsets import records_of
 from .topic_ids import Fence, is_fetched_by_id, topic_ids
 from .topic_partition import Logs, TopicPartition
 
@@ -77,6 +77,26 @@ async def group_offsets(consumer: Any, logs: Logs) -> dict[str, int]:
     found = await _answer(asyncio.gather(*map(consumer.committed, logs)))
     stored = zip(logs.values(), found, strict=True)
     return {log: offset for log, offset in stored if offset is not None}
+
+
+def resume_offset(
+    topic_partition: TopicPartition,
+    stored: int,
+    log_start: int,
+    log_end: int,
+    topic_id: str | None = None,
+) -> tuple[int, int]:
+    """Return the offset where reading resumes in a log of the offsets [log_start, log_end), and
+    how many records were deleted unread.
+
+    A stored offset inside the log, or at its end, is where reading resumes. Before the start, the
+    records between are gone. Beyond the end, this is not the log that was read, or it lost its end:
+    raises OffsetBeyondEnd.
+    """
+    if stored > log_end:
+        raise OffsetBeyondEnd(*topic_partition, stored, log_end, topic_id)
+    offset = max(stored, log_start)
+    return offset, offset - stored
 
 
 def resume_offsets(

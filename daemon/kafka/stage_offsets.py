@@ -21,8 +21,7 @@ from ..lane import WAY_OUT, log_name
 from ..storage import LogMark
 from ..worker import LogChanged, state_in
 from .aiokafka_patches import client_of
-from .offsets import resume_offset
-from .resuming import ids_by_leader, log_bounds, require_same_topic, starting_offsets
+from .resuming import ids_by_leader, log_bounds, require_same_topic, resume_offset, starting_offsets
 from .topic_partition import TopicPartition
 
 logger = structlog.get_logger(__name__)

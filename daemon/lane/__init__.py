@@ -6,6 +6,7 @@ from . import (
     chain,
     derived_attributes,
     judged,
+    kept_rows,
     new_impressions,
     query_examples,
     row_sets,
@@ -54,6 +55,7 @@ from .judged import (
     ShownLists,
     row_width,
 )
+from .kept_rows import final_before_ms, kept_from, open_hour
 from .lane import (
     BEFORE,
     COUNT_FAMILIES,
@@ -114,9 +116,6 @@ from .row_sets import (
     Pages,
     Rows,
     RowSet,
-    final_before_ms,
-    kept_from,
-    open_hour,
     summed,
     take,
 )
@@ -198,6 +197,7 @@ __all__ = (
     "JUMP_MS",
     "kept_columns",
     "kept_from",
+    "kept_rows",
     "Lane",
     "lane_watermark_ms",
     "LaneJudged",

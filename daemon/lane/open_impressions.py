@@ -38,8 +38,8 @@ BLANK: Final = b"null"
 """A list with a blank contains this text; a list without one may contain it too."""
 
 encode_items = msgspec.json.Encoder().encode
-"""A list as text. Between two ids stands `","` and nothing else: `attribution.item_lists` relies on
-it."""
+"""A list as text. Between two ids stands `","` and nothing else: `attribution.id_scanning` relies
+on it."""
 _decode_items = msgspec.json.Decoder(list[str | None]).decode
 
 

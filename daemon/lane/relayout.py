@@ -20,7 +20,7 @@ from relevanced.metrics import Integers
 
 from ..panes import PaneKey, Window, pane_start
 from ..plan import COUNT_COLUMNS, METRIC_COLUMNS, NO_SURFACE, WEIGHT_COLUMNS, Plan
-from . import row_sets
+from . import kept_rows
 from .attribute_texts import AttributeTexts
 from .columns.arrays import new_column
 from .gain_states import NO_STATE, GainStates
@@ -384,7 +384,7 @@ def _since(change: _Change, windows: Mapping[int, Instant], lane: Lane) -> Since
     }
     hours_since = of.hours
     if new.history_hours and not change.old.history_hours and lane.settled_before is not None:
-        hours_since = row_sets.open_hour(lane.settled_before, new) + new.hour_ms
+        hours_since = kept_rows.open_hour(lane.settled_before, new) + new.hour_ms
     return Since(
         columns,
         groupings,

@@ -22,9 +22,10 @@ from numpy.typing import NDArray
 
 from relevanced.metrics import Integers
 
-from ..panes import PaneKey, pane_start
+from ..panes import PaneKey
 from ..plan import Plan
 from ..timing import Timing
+from .kept_rows import final_before_ms, kept_from, open_hour
 
 Rows: TypeAlias = Integers
 """(n, columns): counters of n segments."""
@@ -149,29 +150,6 @@ def summed(parts: Iterable[Pages]) -> tuple[Pages, int]:
         greatest = np.maximum(stacked.max(axis=(1, 2)), -stacked.min(axis=(1, 2)))
         bound = max(bound, sum(greatest.tolist()))
     return total, bound
-
-
-def open_hour(settled_before: int, plan: Plan) -> int:
-    """Start of the first hour that can still change."""
-    return pane_start(settled_before, plan.hour_ms)
-
-
-def kept_from(settled_before: int, plan: Plan) -> int:
-    """Start of the first hour that is kept."""
-    return open_hour(settled_before, plan) - plan.history_hours * plan.hour_ms
-
-
-def final_before_ms(watermark_ms: int, timing: Timing) -> int:
-    """Rows that wait for no feedback, of base panes that start before this instant, do not change
-    any more, by the watermark of the lane."""
-    return pane_start(watermark_ms - timing.lateness_ms, timing.base_ms)
-
-
-def rows_kept_from(watermark_ms: int, settled_before: int, plan: Plan) -> int:
-    """The first instant of which rows of a pane or an hour are kept."""
-    spans = plan.timing.windows
-    panes_from = min(plan.timing.dropped_before(span, watermark_ms) for span in spans)
-    return min(panes_from, kept_from(settled_before, plan)) if plan.history_hours else panes_from
 
 
 @dataclass(kw_only=True)

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from relevanced.metrics import Integers
 
 from ..panes import pane_start
-from . import row_sets
+from . import kept_rows
 from .columns.arrays import grouped, new_column
 from .columns.texts import Texts
 from .gain_states import score_delays
@@ -286,5 +286,5 @@ def settle_optional_rows(lane: Lane) -> None:
     for rows in lane.optional_rows.values():
         rows.settle(watermark, lane.settled_before, lane.plan)
     if lane.judged is not None:
-        kept_from = row_sets.rows_kept_from(watermark, lane.settled_before, lane.plan)
+        kept_from = kept_rows.rows_kept_from(watermark, lane.settled_before, lane.plan)
         lane.judged.files.let_go(watermark, lane.plan.timing, kept_from)

@@ -9,7 +9,7 @@ until its base pane settles, so a file is needed until every pane before its suc
 """
 
 from ..judgements import NOTHING_READ, Timeline
-from . import row_sets
+from . import kept_rows
 from .experiments import settle_experiments
 from .lane import Lane
 from .query_examples import take_examples
@@ -37,7 +37,7 @@ def settle(lane: Lane) -> None:
         if lane.plan.history_hours:
             lane.add_to_hour(pane, pages, before, lane.plan)
     if lane.plan.history_hours:
-        lane.drop_hours(row_sets.kept_from(before, lane.plan))
+        lane.drop_hours(kept_rows.kept_from(before, lane.plan))
     closing = lane.open.slots_before(before)
     settle_experiments(lane, closing)
     if lane.queries is not None:
@@ -86,7 +86,7 @@ def let_class_files_go(lane: Lane) -> None:
     watermark, settled_before = lane.watermark_ms, lane.settled_before
     if watermark is None or settled_before is None:
         return
-    kept_from = row_sets.rows_kept_from(watermark, settled_before, lane.plan)
+    kept_from = kept_rows.rows_kept_from(watermark, settled_before, lane.plan)
     for files in lane.class_files.values():
         files.let_go(watermark, lane.plan.timing, kept_from)
 

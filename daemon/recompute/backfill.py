@@ -12,7 +12,7 @@ from rich.progress import Progress
 from ..config import Config, layout_of
 from ..errors import Damaged
 from ..events import timestamp_text
-from ..lane import row_sets
+from ..lane import kept_rows
 from ..panes import HOUR_MS, pane_start
 from ..plan import Plan
 from ..storage import (
@@ -106,7 +106,7 @@ class FromFirstWholeHour:
         """See `LaneSink`."""
         lane = settled.lane
         if self.first_ms is None and lane.settled_before is not None and lane.hours:
-            self.first_ms = row_sets.open_hour(min(lane.hours), lane.plan) + lane.plan.hour_ms
+            self.first_ms = kept_rows.open_hour(min(lane.hours), lane.plan) + lane.plan.hour_ms
         self.sink.take(replace(settled, first_ms=self.first_ms))
 
     def finish(self, settled: Settled) -> None:
@@ -277,7 +277,7 @@ class Backfill:
         now_ms, hour_ms = await self._namespace.now_ms(), self._plan.hour_ms
         kept_ms = sources.kept_ms
         if kept_ms == ALWAYS and asked.from_ms is None:  # no lane has settled yet
-            kept_ms = row_sets.kept_from(now_ms, self._plan)
+            kept_ms = kept_rows.kept_from(now_ms, self._plan)
         first = max(kept_ms, 0 if asked.from_ms is None else asked.from_ms)
         until = min(now_ms, now_ms if asked.to_ms is None else asked.to_ms)
         starts = range(pane_start(first + hour_ms - 1, hour_ms), until - hour_ms + 1, hour_ms)

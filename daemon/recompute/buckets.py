@@ -13,7 +13,7 @@ import numpy as np
 from relevanced.metrics import Floats, Integers
 
 from ..judgements import IndexEntry, Judgements, Timeline
-from ..lane import Lane, PagedRows, Pages, Rows, row_sets, row_width
+from ..lane import Lane, PagedRows, Pages, Rows, kept_rows, row_width
 from ..panes import HOUR_MS, pane_start
 from ..plan import Plan
 from ..storage import pack_page, unpack_page
@@ -190,7 +190,7 @@ class JudgedHours:
     def view(self, lane: Lane) -> LaneRows:
         """The judged rows as a reader of the store would see them."""
         judged, before = judged_rows(lane), lane.settled_before
-        first = 0 if before is None else row_sets.kept_from(before, lane.plan)
+        first = 0 if before is None else kept_rows.kept_from(before, lane.plan)
         return LaneRows(
             {key: rows.pages for key, rows in judged.panes.items()},
             {start: dict(pages) for start, pages in self.hours.items() if start >= first},

@@ -14,7 +14,7 @@ from typing import Final, Protocol
 
 from ..attribution import Part, join_rules, last_touch
 from ..events import Decoder, Event, LogRecord
-from ..lane import Lane, LaneJudged, PagedRows, RowSet, row_sets, scoring, settling
+from ..lane import Lane, LaneJudged, PagedRows, RowSet, kept_rows, scoring, settling
 from ..worker import MAX_CHUNK_RECORDS, DeadLetter, batch
 
 LATEST_MS: Final = 10**14
@@ -42,7 +42,7 @@ class Settled:
         return cls(
             lane,
             first_ms,
-            before_ms=0 if before is None else row_sets.open_hour(before, lane.plan),
+            before_ms=0 if before is None else kept_rows.open_hour(before, lane.plan),
             final_ms=before or 0,
             judged_final_ms=0 if judged is None else judged.final_before or 0,
         )

@@ -16,7 +16,7 @@ from ..changes import (
     ChangeSettings,
     Incident,
     Story,
-    text,
+    sentences,
 )
 from ..events import timestamp_text
 from ..exporter import (
@@ -28,7 +28,7 @@ from ..exporter import (
     rows_plan,
 )
 from ..judgements import IndexEntry
-from ..lane import Lane, Pages, latest_ms, row_sets
+from ..lane import Lane, Pages, kept_rows, latest_ms
 from ..panes import HOUR_MS, pane_start
 from ..plan import BY_JUDGEMENTS, Plan
 from ..storage import pack_page, unpack_page
@@ -92,16 +92,16 @@ def changes_text(
     if not len(found.starts):
         yield NOTHING_SETTLED
     else:
-        until = text.clock(found.end_ms, 0)
+        until = sentences.clock(found.end_ms, 0)
         yield f"Up to {until} UTC, where the feedback of all searches is known:"
     if judged_until_ms is not None:
-        yield f"By judgements up to {text.clock(judged_until_ms, 0)} UTC."
+        yield f"By judgements up to {sentences.clock(judged_until_ms, 0)} UTC."
     if not incidents and (judged_until_ms is not None or len(found.starts)):
         yield NOTHING_FELL
     end_ms = max(found.end_ms, judged_until_ms or 0)
     for incident in sorted(incidents, key=lambda incident: not incident.is_open):
         yield _sentence(incident.story, end_ms)
-        if incident.is_open and (detail := text.detail(incident.story)):
+        if incident.is_open and (detail := sentences.detail(incident.story)):
             yield f"    {detail}"
         if incident.beside is not None:
             yield f"    {_sentence(incident.beside, end_ms)}"
@@ -114,8 +114,8 @@ def changes_text(
 
 def _sentence(story: Story, now_ms: int) -> str:
     if story.fall.ended_ms is None:
-        return text.headline(story, now_ms)
-    return text.recovery(story, now_ms)
+        return sentences.headline(story, now_ms)
+    return sentences.recovery(story, now_ms)
 
 
 class Looks:
@@ -144,7 +144,7 @@ class Looks:
             return
         for start, rows in lane.hours.items():
             self._hours[start] = {page: pack_page(rows.page(page)) for page in rows.page_numbers}
-        first = row_sets.kept_from(lane.settled_before, self._plan)
+        first = kept_rows.kept_from(lane.settled_before, self._plan)
         self._hours = {start: pages for start, pages in self._hours.items() if start >= first}
         looked_ms = pane_start(lane.settled_before, self.apart_ms)
         if self._looked_ms is not None and looked_ms > self._looked_ms:

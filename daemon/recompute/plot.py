@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from relevanced.metrics import Booleans
 
-from ..changes import Story, text
+from ..changes import Story, sentences
 from ..views import WHOLE, estimates
 from .buckets import BucketsOverTime
 from .over_time import OfFile
@@ -119,5 +119,5 @@ def _dashed(
 def _plain(label: str) -> str:
     """The text as it is: matplotlib reads what stands between dollar signs as mathematics, and
     hides labels that begin with an underscore."""
-    shown = text.printable(label)
+    shown = sentences.printable(label)
     return "\u200b" * shown.startswith("_") + shown.replace("$", r"\$")

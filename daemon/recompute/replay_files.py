@@ -3,9 +3,8 @@
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, TextIO
+from typing import TYPE_CHECKING, Final
 
-import msgspec
 from rich.console import Console
 from rich.progress import Progress
 
@@ -24,15 +23,14 @@ from .over_time import NOTHING_SETTLED
 from .over_time_output import SCORES, Asked, print_over_time
 from .query_hours import ALL_DAYS, NothingUsual
 from .replay_pipeline import Replayed, replayed
-from .report import (
+from .replay_report import (
     NothingLeft,
     ReplayReport,
     UnknownExperiment,
-    as_csv,
-    as_tables,
     days_of,
     experiment_report,
     judged_report,
+    print_report,
     replay_report,
     summary,
     with_days,
@@ -46,9 +44,6 @@ if TYPE_CHECKING:
 
 DEFAULT_PORT: Final = 9465
 """That of the demo."""
-WIDEST_TABLE: Final = 10_000
-NARROWEST_TABLE: Final = 100
-"""Columns of the table on a narrower terminal, or on none."""
 
 
 def replay(
@@ -233,22 +228,3 @@ def print_experiment(lane: Lane, experiment: str, output: str, by_day: bool) -> 
         return 2
     print(text, end="")
     return 0
-
-
-def print_report(report: ReplayReport, output: str, stream: TextIO) -> None:
-    """Print a report as `table`, `json` or `csv`."""
-    of_scores = Report(report.as_of, report.events, report.scores)
-    if output == "json":
-        print(msgspec.json.encode(report).decode(), file=stream)
-    elif output == "csv":
-        text = None if report.judged is None else as_csv(report.scores, report.judged)
-        print(scores.to_csv(of_scores) if text is None else text, end="", file=stream)
-    else:
-        width = max(Console(file=stream).width, NARROWEST_TABLE)
-        whole = report.whole
-        print(
-            scores.to_table(of_scores, whole.window, whole.view, width=width), end="", file=stream
-        )
-        for part in () if report.judged is None else as_tables(report.judged):
-            Console(file=stream, width=WIDEST_TABLE).print(part)
-        print(summary(report), file=stream)

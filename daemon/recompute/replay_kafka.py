@@ -21,7 +21,7 @@ from rich.text import Text
 
 from relevanced.metrics import Integers
 
-from ..changes import text
+from ..changes import sentences
 from ..config import Config, read
 from ..errors import Damaged, StartError, Unavailable
 from ..events import instant_ms, timestamp_text
@@ -106,7 +106,7 @@ def as_tables(computed: AllHours, stored: AllHours) -> Iterator[Table | str]:
     for (now, before), rows in by_files.items():
         title = title_of(now or "–")
         if before is not None and before != now:
-            title += Text(f" / {text.printable(before)}")
+            title += Text(f" / {sentences.printable(before)}")
         yield _table(rows, "judged_metric", "searches", title)
     if computed.judged is not None and not by_files:
         yield NOTHING_JUDGED

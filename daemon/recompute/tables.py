@@ -16,7 +16,7 @@ from rich.text import Text
 
 from relevanced.metrics import Floats
 
-from ..changes import text
+from ..changes import sentences
 from ..http import (
     UNLISTED,
     Queries,
@@ -114,7 +114,7 @@ def as_table(
         table.add_column(Text(name), justify="right", no_wrap=True)
     for line, of_metrics in lines.items():
         first = of_metrics[0]
-        at, *others = (text.printable(name) for name in line)
+        at, *others = (sentences.printable(name) for name in line)
         cells = (at + ("" if first.get("settled", True) else " *"), *others)
         numbers = [count(first) for count in counts.values()]
         table.add_row(*map(Text, (*cells, *numbers, *map(mean, of_metrics))))
@@ -141,7 +141,7 @@ def query_table(found: Queries) -> str:
 
 def _rows(found: Queries) -> Iterator[Sequence[str]]:
     for row in found.rows:
-        yield text.printable(row.query), *_cells(row, gained=found.order == "gained")
+        yield sentences.printable(row.query), *_cells(row, gained=found.order == "gained")
     for name, sums in (
         ("(no query)", found.none),
         (f"(rare: fewer than {found.min_users} users)", found.rare),
@@ -180,10 +180,10 @@ def table_text(
 
 def detail_text(found: QueryDetail) -> str:
     """One query by hour, and its examples."""
-    query = text.printable(found.query)
+    query = sentences.printable(found.query)
     if not found.shown:
         return f"{query}: is not listed in these hours, or by fewer users than queries.min_users\n"
-    where = "" if found.segment is None else f", segment {text.printable(found.segment)}"
+    where = "" if found.segment is None else f", segment {sentences.printable(found.segment)}"
     numbers = ("searches", "no result", "with feedback", "scored", found.metric)
     rows = (
         (
@@ -223,17 +223,19 @@ def examples_text(by_query: Mapping[str, Sequence[QueryExample]]) -> str:
             of = ", ".join(f"{name} {value}" for name, value in one.attributes.items())
             lines += [
                 "",
-                text.printable(", ".join([query, one.time, one.impression_id, *([of] * bool(of))])),
+                sentences.printable(
+                    ", ".join([query, one.time, one.impression_id, *([of] * bool(of))])
+                ),
             ]
             lines += [] if one.items else ["  no result"]
             for rank, (item, gain) in enumerate(zip(one.items, one.gains, strict=True), 1):
-                name = "shown further up" if item is None else text.printable(item)
+                name = "shown further up" if item is None else sentences.printable(item)
                 lines.append(f"  {rank:>2}. {name}" + (f"  <- gain {gain:g}" if gain else ""))
     return "".join(f"{line}\n" for line in lines)
 
 
 def _title(found: Queries) -> str:
-    where = "" if found.segment is None else f", segment {text.printable(found.segment)}"
+    where = "" if found.segment is None else f", segment {sentences.printable(found.segment)}"
     return f"queries by {found.order}{where}, {found.from_} to {found.until}"
 
 
@@ -294,7 +296,7 @@ def _notes(found: Queries) -> Iterator[str]:
 
 def title_of(name: str) -> Text:
     """Of a table of what one file graded."""
-    return Text(f"by judgements: {text.printable(name)}")
+    return Text(f"by judgements: {sentences.printable(name)}")
 
 
 def judged_note(depth: int) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
-from ..changes import text
+from ..changes import sentences
 from ..lane import Held, Lane, LaterPage
 
 EXAMPLES: Final = 2
@@ -150,11 +150,11 @@ class Unjoined:
 
     def _of_kind(self, kind: str) -> str:
         meant = [known for known in self.grades if known.casefold() == kind.casefold()]
-        shown = text.printable(kind)
+        shown = sentences.printable(kind)
         if meant:
             return f"{shown} has no grade in attribution.grades: did you mean {meant[0]}?"
         return f"{shown} has no grade in attribution.grades, which has {', '.join(self.grades)}."
 
 
 def _listed(ids: Iterable[str]) -> str:
-    return ", ".join(map(text.printable, ids))
+    return ", ".join(map(sentences.printable, ids))

@@ -2,8 +2,7 @@
 of a metric belongs here.
 """
 
-from . import blocks, experiments, head, row_pages
-from .blocks import MERGED_ENTRIES, Block, combined, encode, merged, replay
+from . import experiments, head, open_blocks, row_pages
 from .commit import ClaimedLane, Commit, confirm, plan_commit
 from .experiments import blobs_of
 from .head import (
@@ -71,7 +70,7 @@ from .layouts import (
     packed_filling,
     translated,
 )
-from .namespaces import (
+from .namespace_names import (
     SCHEMA_VERSION,
     consumer_group,
     lane_topics,
@@ -79,6 +78,7 @@ from .namespaces import (
     namespace_hash,
     stage_group,
 )
+from .open_blocks import MERGED_ENTRIES, Block, combined, encode, merged, replay
 from .queries import (
     StoredHour,
     StoredTable,
@@ -91,6 +91,7 @@ from .queries import (
 )
 from .redis import client, lane_store
 from .redis.client import IN_URL, Access, Client, address_of, answered, close, connect, lane_keys
+from .redis.eviction import watch_eviction
 from .redis.lane_store import (
     CLAIM,
     COMMIT,
@@ -100,14 +101,7 @@ from .redis.lane_store import (
     Script,
     call_of,
 )
-from .redis.namespace import (
-    SIGN_OF_LIFE_EVERY_S,
-    LaneCounts,
-    Namespace,
-    show_life,
-    sweep_lanes,
-    watch_eviction,
-)
+from .redis.namespace import SIGN_OF_LIFE_EVERY_S, LaneCounts, Namespace, show_life, sweep_lanes
 from .redis.port import Answer, DamagedLane, LaneDelta, Store, Term, missing_keys
 from .redis.registers import PERMISSION_S, AcceptedLogs, LaneRegister, MarkerLog
 from .redis.succession import RETIRED_MS, SILENT_MS, Generation, LayoutRegistry
@@ -137,7 +131,7 @@ __all__ = (
     "Block",
     "block_key",
     "BlockEntry",
-    "blocks",
+    "open_blocks",
     "by_key_of",
     "by_start",
     "call_of",

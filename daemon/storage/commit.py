@@ -11,7 +11,7 @@ import msgspec
 
 from relevanced.metrics import distinct
 
-from ..lane import Lane, new_column, row_sets
+from ..lane import Lane, kept_rows, new_column
 from . import (
     experiments as stored_experiments,
     head,
@@ -20,7 +20,6 @@ from . import (
     queries as stored_queries,
     row_pages as stored_rows,
 )
-from .blocks import Block, encode, merged
 from .head import (
     IDLE_FIELD,
     LIFTS_FIELD,
@@ -39,6 +38,7 @@ from .head import (
 )
 from .keys import ADMITTED_KEY, ROW_KEYS, block_key, pack, pack_page, totals_key
 from .layouts import LAYOUTS_KEY, LaneLayouts
+from .open_blocks import Block, encode, merged
 from .queries import QueryWrites
 from .row_pages import CLASSES_FIELD, NOTHING, packed_class_files
 
@@ -209,7 +209,7 @@ def _state(lane: Lane, log: Sequence[Block]) -> WriterState:
 
 def _open_hour(lane: Lane) -> int | None:
     return (
-        None if lane.settled_before is None else row_sets.open_hour(lane.settled_before, lane.plan)
+        None if lane.settled_before is None else kept_rows.open_hour(lane.settled_before, lane.plan)
     )
 
 

@@ -8,7 +8,7 @@ Keys of a lane, after its prefix:
                     fields `names` must have; and `unswept` while keys of an earlier lane of this
                     number may be left
     names           hash: segment id → [grouping id, segment]
-    open:N          a block of open state (see `blocks`)
+    open:N          a block of open state (see `open_blocks`)
     rows:W:START:P  page P of the rows of the pane that begins at START (ms) of the window of W
                     seconds
     totals:P        page P of the cumulative totals
@@ -31,7 +31,7 @@ Values as bytes: integers, pages of rows and msgspec values, compressed.
 Integers are stored by byte position (all lowest bytes, then all second ones, …) before they are
 compressed: counters are small and times differ in their low bytes, so most of these runs are
 zeros or repeat, which zstd packs at its fastest level. Change nothing here without a new version of
-the schema (see `namespaces`): what is stored must be read back.
+the schema (see `namespace_names`): what is stored must be read back.
 """
 
 import sys

@@ -22,10 +22,10 @@ from ..lane import (
     Rows,
     admitted_of,
     has_same_queries,
+    kept_rows,
     new_lane,
     next_pane_ms,
     relaid,
-    row_sets,
 )
 from ..plan import ALL, BY_FEEDBACK, Plan
 from ..queries import HASHED, secret_fingerprint
@@ -35,7 +35,6 @@ from . import (
     queries as stored_queries,
     row_pages,
 )
-from .blocks import Block, replay
 from .commit import ClaimedLane, Commit, plan_commit
 from .head import (
     QUERIES_FIELD,
@@ -68,6 +67,7 @@ from .layouts import (
     translated,
     with_next,
 )
+from .open_blocks import Block, replay
 from .row_pages import NOTHING, past_keys, restore, restore_class_files
 
 
@@ -160,8 +160,8 @@ def _change_layout(claimed: ClaimedLane, in_force: InForce) -> None:
         in_force,
         lane.groupings,
         since,
-        None if settled is None else row_sets.open_hour(settled, plan),
-        None if settled is None else row_sets.kept_from(settled, plan),
+        None if settled is None else kept_rows.open_hour(settled, plan),
+        None if settled is None else kept_rows.kept_from(settled, plan),
     )
     claimed.layouts_stored = False
 

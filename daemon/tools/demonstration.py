@@ -30,7 +30,7 @@ from ..judgements import directory
 from ..panes import HOUR_MS, pane_start
 from ..recompute.serving import taken_port
 from ..storage import NO_MARKS, LogMarks
-from ..worker import Batch, Beginning, OffsetBeyondEnd, PartitionStatus, memory
+from ..worker import Batch, Beginning, OffsetBeyondEnd, PartitionStatus, process_memory
 from .demo_story import DemoStory, tell
 from .traffic import KINDS, BrokenQueries, Traffic, TrafficStream, World, judged_set
 
@@ -228,8 +228,8 @@ def demo(
     """Run the demo until interrupted, or for `max_seconds`; returns the exit code. The ranking
     breaks `regression_after_s` after the history is read, and is repaired `repair_after_s` after
     that; None: never."""
-    memory.configure_allocator()
-    memory.freeze_startup_objects()
+    process_memory.configure_allocator()
+    process_memory.freeze_startup_objects()
     traffic = demo_traffic(seed, rate)
     start_ms = int((time.time() - BACKFILL_S) * 1000)
     story = DemoStory(

@@ -12,7 +12,7 @@ import click
 from rich.console import Console
 from rich.progress import Progress
 
-from ..changes import text
+from ..changes import sentences
 from ..commands import options
 from ..config import Config
 from ..errors import StartError, Unavailable
@@ -97,7 +97,8 @@ def map_files(
     lines += map(refused_line, mapped.refusals.listed(paths))
     if mapped.asked:
         asked = (
-            f"{text.printable(what)} {n:,}" for what, n in mapped.asked.most_common(SHOWN_KINDS)
+            f"{sentences.printable(what)} {n:,}"
+            for what, n in mapped.asked.most_common(SHOWN_KINDS)
         )
         more = len(mapped.asked) - SHOWN_KINDS
         rest = f", and {more:,} more" if more > 0 else ""

@@ -3,6 +3,7 @@
 from ..changes import WHOLE
 from . import scores, selection, snapshot
 from .counters import Counters, HighestTotals, PreviousSelection, counters_of
+from .grading_files import GradingFiles, LaneFiles, grading_at, refusals, words_of
 from .hours import (
     COUNTS_CELL,
     ENOUGH,
@@ -16,9 +17,7 @@ from .lane_view import (
     ALWAYS,
     NEVER,
     Coverage,
-    GradingFiles,
     HourPages,
-    LaneFiles,
     LaneRows,
     LaneView,
     Names,
@@ -26,9 +25,6 @@ from .lane_view import (
     coverage_of,
     covered,
     files_of,
-    grading_at,
-    refusals,
-    words_of,
 )
 from .mirror import LaneReads, Lanes, Mirror, Pulses, Reads
 from .query_tables import ExamplesOfHour, QueryPages, columns_of, page_of

@@ -20,7 +20,7 @@ import numpy as np
 
 from relevanced.metrics import Booleans, Floats, Integers
 
-from ..lane import PAGE_ROWS, PagedRows, Pages, Rows, row_sets
+from ..lane import PAGE_ROWS, PagedRows, Pages, Rows, kept_rows
 from ..plan import COUNT_COLUMNS, METRIC_COLUMNS, WEIGHT_COLUMNS, Plan
 from ..storage import StoredPast, translated, unpack_page, whole_or_damaged
 from .lane_view import ALWAYS, NEVER, Coverage, HourPages, LaneView, Names
@@ -142,7 +142,7 @@ class HourSources:
         begun = (min(view.hours, default=NEVER) for view in views)
         settled = [v.settled_before for v in views if v.has_events and v.settled_before is not None]
         born_ms = max(min(begun, default=NEVER), ALWAYS if coverage is None else coverage.hours)
-        kept_ms = row_sets.kept_from(min(settled), plan) if settled else ALWAYS
+        kept_ms = kept_rows.kept_from(min(settled), plan) if settled else ALWAYS
         found = HourSources(plan, coverage, born_ms, kept_ms, views, (), past)
         if before is not None and found._key == before._key:
             parts, taken = before.parts, before.taken

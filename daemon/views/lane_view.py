@@ -18,20 +18,15 @@ import numpy as np
 
 from relevanced.metrics import Floats, Integers
 
-from ..changes import MIXED
 from ..experiments import Tallies
 from ..judgements import (
-    NOTHING_READ,
-    IndexEntry,
     Timeline,
-    earliest_by_log_ms,
-    in_force,
-    start_text,
 )
 from ..lane import BEFORE, PAGE_ROWS, Instant, Pages, Rows, Since, take
 from ..panes import PaneKey
 from ..plan import ALL, METRIC_COLUMNS, WEIGHT_COLUMNS, Plan
 from ..storage import LaneLayouts, QueryHead, translated, unpack_page, whole_or_damaged
+from .grading_files import LaneFiles
 
 Matrix = TypeVar("Matrix", Rows, Floats)
 
@@ -136,96 +131,10 @@ def _first(instants: Mapping[Any, Instant], name: str | int) -> int:
     return ALWAYS if first is None else first
 
 
-@dataclass(frozen=True)
-class LaneFiles:
-    """What one lane has graded by; or classed, with files of classes."""
-
-    since_ms: int
-    """The first whole hour of the judged columns."""
-    entries: tuple[IndexEntry, ...] = ()
-    """By ascending start, those included that grade nothing any more."""
-    refused: tuple[IndexEntry, ...] = ()
-    lane: int = 0
-    latest_ms: int = NOTHING_READ
-    """The latest event time that it has read: a file that starts later can be adopted."""
-    first_ms: int = 0
-    """Start of the first file that can still grade: what starts before is passed over."""
-
-    def at(self, time_ms: int) -> IndexEntry | None:
-        """The file that grades what happens then."""
-        return in_force(self.entries, time_ms)
-
-    @property
-    def earliest_ms(self) -> int:
-        """The first whole hour from which on it would take a file, by what it has read."""
-        return earliest_by_log_ms(self.latest_ms)
-
-
 def files_of(lane: int, timeline: Timeline, latest_ms: int) -> LaneFiles:
     """Those of a lane that has only its timeline."""
     first_ms = timeline.entries[0].start_ms if timeline.entries else 0
     return LaneFiles(0, timeline.entries, timeline.refused, lane, latest_ms, first_ms)
-
-
-@dataclass(frozen=True)
-class GradingFiles:
-    """What scores are graded by at one instant."""
-
-    since_ms: int
-    """Since when all lanes have graded by these files."""
-    until_ms: int | None
-    """When one of them goes over to its next file, as far as is known; None: by none."""
-    files: tuple[IndexEntry, ...]
-    """One, or where lanes disagree several, by ascending start."""
-    is_mixed: bool
-    """Whether lanes disagree, one without a file included. Nothing is compared with such hours."""
-
-    @property
-    def name(self) -> str:
-        """That of the file, or `MIXED`."""
-        return MIXED if self.is_mixed else self.files[0].name
-
-
-def grading_at(lanes: Sequence[LaneFiles], time_ms: int) -> GradingFiles | None:
-    """What grades at this instant; None where no lane has a file then, or one has no judged
-    columns yet."""
-    found = [lane.at(time_ms) for lane in lanes]
-    files = tuple(sorted({file for file in found if file is not None}))
-    began_ms = max((lane.since_ms for lane in lanes), default=0)
-    if not files or began_ms > time_ms:
-        return None
-    next_ms = [
-        entry.start_ms for lane in lanes for entry in lane.entries if entry.start_ms > time_ms
-    ]
-    return GradingFiles(
-        max(began_ms, *(file.start_ms for file in files)),
-        min(next_ms, default=None),
-        files,
-        len(set(found)) > 1,
-    )
-
-
-def words_of(lanes: Sequence[LaneFiles], grading: GradingFiles | None) -> str:
-    """What is wrong with the files that lanes grade by; "" where nothing is."""
-    found = refusals(lanes)
-    if grading is not None and grading.is_mixed:
-        names = ", ".join(entry.name for entry in grading.files)
-        found.append(f"lanes grade by different files of judgements ({names})")
-    return "; ".join(found)
-
-
-def refusals(lanes: Sequence[LaneFiles]) -> list[str]:
-    """For each file that lanes refused, which lanes, and from when on all of them would take it."""
-    refusing: dict[IndexEntry, list[LaneFiles]] = {}
-    for lane in lanes:
-        for entry in lane.refused:
-            refusing.setdefault(entry, []).append(lane)
-    return [
-        f"lanes {', '.join(map(str, sorted(lane.lane for lane in of)))} refused {entry.name}, which"
-        " was listed after they had read events of its time: put it in place again from"
-        f" {start_text(max(lane.earliest_ms for lane in of))} on, or later"
-        for entry, of in sorted(refusing.items())
-    ]
 
 
 Counts: TypeAlias = Mapping[str, Mapping[str, int]]

@@ -42,7 +42,8 @@ from ..storage import (
     whole_or_damaged,
 )
 from ..telemetry import Telemetry
-from .lane_view import LaneFiles, LaneRows, LaneView, Names, files_of, shown_as
+from .grading_files import LaneFiles
+from .lane_view import LaneRows, LaneView, Names, files_of, shown_as
 
 
 class RowsMirror:

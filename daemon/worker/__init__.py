@@ -2,7 +2,7 @@
 neither Kafka nor Redis, only their ports.
 """
 
-from . import batch, memory, recovery
+from . import batch, process_memory, recovery
 from .batch import TAKEN_BACK, DeadLetter, Records, RefusedParts, idle_mark
 from .dated_files import (
     NO_JUDGEMENTS,
@@ -22,19 +22,6 @@ from .dead_letters import (
 )
 from .lane_opening import Beginning, OwnedLane
 from .lanes_advice import JOIN_US, MUCH_OF_A_CORE, cores_of, meeting_advice, meeting_lanes
-from .memory import (
-    MIB,
-    TRIM_AFTER_RECORDS,
-    IdleTrim,
-    MemoryBound,
-    bound_message,
-    bound_of,
-    configure_allocator,
-    container_bytes,
-    is_bound_met,
-    resident_bytes,
-    trim_heap,
-)
 from .ownership import Ownership
 from .pacing import (
     MAX_BATCH_BYTES,
@@ -48,6 +35,19 @@ from .pacing import (
     is_backlog,
     next_batch_size,
     next_chunk_size,
+)
+from .process_memory import (
+    MIB,
+    TRIM_AFTER_RECORDS,
+    IdleTrim,
+    MemoryBound,
+    bound_message,
+    bound_of,
+    configure_allocator,
+    container_bytes,
+    is_bound_met,
+    resident_bytes,
+    trim_heap,
 )
 from .recovery import Ports, Process, rebuilt_from_ms
 from .refill_window import (
@@ -111,7 +111,7 @@ __all__ = (
     "MAX_BATCH_S",
     "MAX_CHUNK_RECORDS",
     "MAX_CHUNK_S",
-    "memory",
+    "process_memory",
     "MemoryBound",
     "MIB",
     "MIN_BATCH_RECORDS",

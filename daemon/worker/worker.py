@@ -24,7 +24,6 @@ from .batch import DeadLetter, Records, idle_mark
 from .committer import Committer, WaitingLanes
 from .lane_opening import OwnedLane
 from .lanes_advice import meeting_advice
-from .memory import IdleTrim, MemoryBound
 from .ownership import Ownership
 from .pacing import (
     MAX_BATCH_BYTES,
@@ -34,6 +33,7 @@ from .pacing import (
     next_batch_size,
     next_chunk_size,
 )
+from .process_memory import IdleTrim, MemoryBound
 from .recovery import Ports, Process
 from .reporting import Reporter
 from .source import Batch

@@ -16,7 +16,7 @@ import msgspec
 
 from relevanced.daemon.events import Decoder
 from relevanced.daemon.judgements import IndexEntry, Judgements, QueryClasses
-from relevanced.daemon.lane import PAGE_ROWS, Lane, ShownInBatch, row_sets, topic_of
+from relevanced.daemon.lane import PAGE_ROWS, Lane, ShownInBatch, kept_rows, topic_of
 from relevanced.daemon.plan import Plan
 from relevanced.daemon.storage import (
     JUDGED,
@@ -232,6 +232,6 @@ def _bytes(lane: StoredLane, plan: Plan, scope: Scope) -> dict[str, Any]:
     keys = [key for key in tables + examples if int(key.split(":")[1]) >= scope.queries_from]
     for key in lane.blobs:
         if (of_hour := JUDGED.of_hour(key)) is not None:
-            is_over = scope.judged_from <= of_hour[0] < row_sets.open_hour(settled, plan)
+            is_over = scope.judged_from <= of_hour[0] < kept_rows.open_hour(settled, plan)
             keys += [key] if is_over and of_hour[0] not in scope.lost_judged else []
     return {key: lane.blobs.get(key) for key in keys}

@@ -12,7 +12,7 @@ import pytest
 
 from relevanced.daemon.commands.cli import USAGE_EXIT
 from relevanced.daemon.config import load
-from relevanced.daemon.worker import memory
+from relevanced.daemon.worker import process_memory
 from tests.deploy.chart import DEPLOY
 from tests.deploy.checkout import copied
 from tests.deploy.commands import parsed
@@ -51,13 +51,13 @@ def test_unit_bounds_its_memory_and_a_worker_sees_the_bound(tmp_path: Path) -> N
     (root / "system.slice/relevanced.service").mkdir(parents=True)
     (root / "system.slice/memory.max").write_text("max\n")
     (root / "system.slice/relevanced.service/memory.max").write_text(f"{2 << 30}\n")
-    files = memory.unit_files(own, root)
+    files = process_memory.unit_files(own, root)
     assert files == [
         root / "system.slice/relevanced.service/memory.max",
         root / "system.slice/memory.max",
     ]
-    assert memory.container_bytes(files) == 2 << 30
-    assert memory.unit_files(tmp_path / "none", root) == []
+    assert process_memory.container_bytes(files) == 2 << 30
+    assert process_memory.unit_files(tmp_path / "none", root) == []
 
 
 def test_example_configuration_is_valid() -> None:

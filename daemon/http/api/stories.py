@@ -28,7 +28,7 @@ from ...changes import (
     nearest,
     noticed,
     plan_of,
-    text as sentences,
+    sentences,
 )
 from ...events import timestamp_text
 from ...exporter import Detection, Reading

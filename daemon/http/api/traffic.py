@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from ...changes import TrafficChange, TrafficMetric, text as sentences
+from ...changes import TrafficChange, TrafficMetric, sentences
 from ...exporter import Reading
 from ...views import WHOLE
 

@@ -2,7 +2,7 @@
 
 import { $, setText, visible } from "./dom.js";
 import { send } from "./requests.js";
-import { acknowledgedText } from "./said.js";
+import { acknowledgedText } from "./headlinewords.js";
 import { clock } from "./words.js";
 
 // What is typed belongs to the change that was there when it was begun, what is withdrawn to the one that is shown.

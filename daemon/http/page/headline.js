@@ -1,7 +1,7 @@
 // The headline: the state of search in one sentence, a line of numbers, a line of cause, and where to go on.
 
 import { $, element, keyed, setText, visible } from "./dom.js";
-import { early as catchingUp, said } from "./said.js";
+import { early as catchingUp, said } from "./headlinewords.js";
 import { basis, early, isWhole, named } from "./words.js";
 
 const MOST_TRAFFIC = 3;

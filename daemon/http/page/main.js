@@ -14,7 +14,7 @@ import { JudgedPanel } from "./judgedpanel.js";
 import { showHealth, showVariants } from "./panels.js";
 import { QueryPanel } from "./querypanel.js";
 import { ask, requestAll } from "./requests.js";
-import { findsClick, plain, subject } from "./said.js";
+import { findsClick, plain, subject } from "./headlinewords.js";
 import { RANGES, beginOf, levelBefore, stepsOf, usualOf } from "./steps.js";
 import { firstRows, ordered, restOf, showMetrics, showSegments } from "./tables.js";
 import { nextTheme, theme } from "./theme.js";

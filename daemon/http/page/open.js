@@ -2,7 +2,7 @@
 
 import { element, keyed, setText, visible } from "./dom.js";
 import { began } from "./onset.js";
-import { acknowledgedText, when } from "./said.js";
+import { acknowledgedText, when } from "./headlinewords.js";
 import { NARROW, clock, score, signed, spoken } from "./words.js";
 
 const MOST_OTHERS = 6;

@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from ...attribution import Run
-from ...changes import text
+from ...changes import sentences
 from ...events import (
     DROP_REASONS,
     FORMATS,
@@ -87,8 +87,8 @@ def refused_line(refused: Refused) -> str:
     if refused.reason in DROP_REASONS:
         verb = "left out"
     first = "" if refused.count == 1 else "the first "
-    where = f"{first}in {text.printable(refused.file)}, line {refused.line:,}"
-    shown = f" in {text.printable(refused.record)}" if refused.record else ""
+    where = f"{first}in {sentences.printable(refused.file)}, line {refused.line:,}"
+    shown = f" in {sentences.printable(refused.record)}" if refused.record else ""
     return f"{verb} {refused.reason} {refused.count:,}, {where}: {refused.detail}{shown}"
 
 

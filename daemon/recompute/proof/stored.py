@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Final
 
 from ...experiments import Tallies
-from ...lane import BEFORE, PAGE_ROWS, Pages, Rows, row_sets
+from ...lane import BEFORE, PAGE_ROWS, Pages, Rows, kept_rows
 from ...panes import PaneKey
 from ...plan import ALL, BY_FEEDBACK, Plan
 from ...storage import (
@@ -202,5 +202,5 @@ def _kept_hours(found: Mapping[int, Packed], head: Head, plan: Plan) -> Mapping[
     settled_before = head.state.settled_before
     if settled_before is None:
         return found
-    first, lost = row_sets.kept_from(settled_before, plan), set(head.state.lost_hours)
+    first, lost = kept_rows.kept_from(settled_before, plan), set(head.state.lost_hours)
     return {s: pages for s, pages in found.items() if s >= first and s not in lost}

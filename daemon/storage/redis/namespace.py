@@ -29,7 +29,6 @@ import structlog
 
 from ...backoff import finished_before_stop, pause_s, stopped_within
 from ...errors import Unavailable
-from ...telemetry import EVICTS_ANY_KEY, Telemetry
 from .client import Client, answered, lane_keys, portions, prefix_of
 from .lane_store import LaneStore
 from .port import Term
@@ -286,22 +285,4 @@ async def sweep_lanes(store: LaneStore, stop: asyncio.Event) -> None:
             stay = _note_what_stays(error, stay)
         wait_s = SWEEP_EVERY_S + (pause_s(failures, random.random()) if failures else 0.0)
         if await stopped_within(stop, wait_s):
-            return
-
-
-async def watch_eviction(namespace: Namespace, telemetry: Telemetry, stop: asyncio.Event) -> None:
-    """Export the eviction policy of Redis, and warn of one that loses state. Checked again and
-    again: another server may take over."""
-    last: str | None = None
-    while True:
-        policy = await namespace.eviction_policy()
-        if policy is not None and policy != last:
-            last = policy
-            telemetry.set_eviction_policy(policy)
-            if policy.startswith(EVICTS_ANY_KEY):
-                log.warning(
-                    "Redis may evict state: set maxmemory-policy to noeviction or volatile-lru",
-                    policy=policy,
-                )
-        if await stopped_within(stop, SIGN_OF_LIFE_EVERY_S):
             return

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from ...changes import text
+from ...changes import sentences
 from ...config import ONE, REKEY, Config, decoder_of, presets
 from ...events import FORMATS, NOT_MAPPED, LogRecord, Rejected
 from ...lane import COUNTED_BESIDE
@@ -246,7 +246,7 @@ def as_text(found: Sequence[DoctorFinding]) -> Iterator[str]:
     """A line for each finding."""
     width = max(len(finding.name) for finding in found)
     for finding in found:
-        words = text.printable(finding.words)
+        words = sentences.printable(finding.words)
         yield f"{MARKS[finding.level]}  {finding.name:<{width}}  {words}"
 
 

@@ -21,7 +21,7 @@ from relevanced.daemon.changes import (
     nearest,
     newest,
     plan_of,
-    text as sentences,
+    sentences,
 )
 
 AT = 1_795_185_240_000

@@ -17,7 +17,7 @@ from relevanced.daemon.changes import (
     Moved,
     Noticed,
     Story,
-    text as sentences,
+    sentences,
 )
 
 README: Final = Path(__file__).parents[3] / "README.md"

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from relevanced.daemon.changes import HOUR_MS, Silence, silence, text as sentences
+from relevanced.daemon.changes import HOUR_MS, Silence, sentences, silence
 from relevanced.daemon.exporter import Publisher, per_hour
 from relevanced.daemon.http import changes
 from relevanced.daemon.views import LaneView

@@ -26,7 +26,7 @@ from relevanced.daemon.recompute.replay_files import (
     report_of,
     whole_report,
 )
-from relevanced.daemon.recompute.report import ReplayReport
+from relevanced.daemon.recompute.replay_report import ReplayReport
 from relevanced.daemon.views import Report, Score
 from tests.builders import START_MS, clicked, lane_of, passing, settled, shown
 

@@ -7,7 +7,7 @@ import pytest
 
 from relevanced.daemon.errors import Damaged
 from relevanced.daemon.events import Event
-from relevanced.daemon.lane import PAGE_ROWS, row_sets
+from relevanced.daemon.lane import PAGE_ROWS, kept_rows
 from relevanced.daemon.storage import (
     ADMITTED_KEY,
     CLICKS,
@@ -230,7 +230,7 @@ def needed(store: MemoryLane, owned: ClaimedLane) -> set[str]:
         totals_key(page) for page, rows in owned.lane.totals.pages.items() if rows.any()
     }
     past = {key for key in store.blobs if key.startswith(CLICKS.hours)}
-    kept = row_sets.kept_from(owned.lane.settled_before or 0, owned.lane.plan)
+    kept = kept_rows.kept_from(owned.lane.settled_before or 0, owned.lane.plan)
     past = {key for key in past if CLICKS.of_hour(key)[0] >= kept}
     return blocks | pages | totals_pages | past | ({ADMITTED_KEY, LAYOUTS_KEY} & store.blobs.keys())
 
@@ -431,7 +431,7 @@ def test_a_claim_reads_only_hours_that_may_still_change() -> None:
     first = START_MS // hour * hour
     assert past == [CLICKS.hour(first + number * hour, 0) for number in range(4)]
     (read,) = (key for key in blob_keys(head_of(store.fields), past) if key in past)
-    assert CLICKS.of_hour(read)[0] == row_sets.open_hour(owned.lane.settled_before or 0, plan)
+    assert CLICKS.of_hour(read)[0] == kept_rows.open_hour(owned.lane.settled_before or 0, plan)
 
 
 @pytest.mark.parametrize("new_owner", [False, True])
@@ -451,5 +451,5 @@ def test_only_stored_pages_are_unlinked(new_owner: bool, leap_hours: int) -> Non
     assert {key for key in over.unlinked if not key.startswith("open:")} <= stored
     left = {CLICKS.of_hour(key)[0] for key in store.blobs if key.startswith(CLICKS.hours)}
     assert left == owned.lane.stored_hours.keys() | owned.lane.hours.keys()
-    first = row_sets.kept_from(owned.lane.settled_before or 0, plan)
+    first = kept_rows.kept_from(owned.lane.settled_before or 0, plan)
     assert min(left, default=first) >= first and bool(left) == (leap_hours < 4)

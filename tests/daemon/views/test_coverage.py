@@ -20,9 +20,9 @@ from relevanced.daemon.views import (
     evaluate,
     pane_starts,
 )
-from tests.daemon.exporter import test_baselines, test_releases
+from tests.daemon.exporter import test_baselines, test_first_sights
 from tests.daemon.exporter.test_baselines import HOUR_MS, NOON, PLAN, compared, lane_of, steady
-from tests.daemon.exporter.test_releases import VERSIONED, every_minute, marked
+from tests.daemon.exporter.test_first_sights import VERSIONED, every_minute, marked
 from tests.daemon.exporter.two_countries import MINUTE_MS
 
 
@@ -96,11 +96,11 @@ def test_last_hours_show_a_metric_once_half_of_them_have_it() -> None:
 
 
 def test_values_of_a_new_grouping_are_no_new_releases() -> None:
-    now_ms = test_releases.NOW_MS
+    now_ms = test_first_sights.NOW_MS
     begun_ms = now_ms - 120 * MINUTE_MS
-    lane = test_releases.lane(
+    lane = test_first_sights.lane(
         {
-            "v7": every_minute(test_releases.LONG_AGO),
+            "v7": every_minute(test_first_sights.LONG_AGO),
             "v8": every_minute(begun_ms),
             "v9": every_minute(begun_ms + 90 * MINUTE_MS),
         }

@@ -20,8 +20,8 @@ from relevanced.daemon.storage import (
     StoredHour,
     TimelineHead,
     WriterState,
-    blocks,
     experiments,
+    open_blocks,
     pack,
     pack_integers,
     pack_page,
@@ -74,7 +74,7 @@ HEAD: Final[Mapping[str, Kind]] = {
 }
 """By field."""
 KEYS: Final[Mapping[str, Kind]] = {
-    "open:#": packed(blocks._SearchWire),
+    "open:#": packed(open_blocks._SearchWire),
     "rows:#:#:#": PAGE,
     "totals:#": PAGE,
     "hours:#:#": PAGE,

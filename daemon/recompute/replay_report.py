@@ -3,13 +3,14 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
-from typing import Final, Literal
+from typing import Final, Literal, TextIO
 
 import msgspec
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..changes import text
+from ..changes import sentences
 from ..events import timestamp_text
 from ..experiments import (
     Arm,
@@ -43,6 +44,7 @@ from ..views import (
     Report,
     Score,
     Selection,
+    scores,
     snapshot,
 )
 from . import tables
@@ -148,6 +150,9 @@ class ReportedWindow(msgspec.Struct, frozen=True):
     view: str
 
 
+WIDEST_TABLE: Final = 10_000
+NARROWEST_TABLE: Final = 100
+"""Columns of the table on a narrower terminal, or on none."""
 WHOLE: Final = ReportedWindow(EVERYTHING, LIVE)
 """The window of everything in the files, settled or not. Its scores come first."""
 
@@ -197,7 +202,9 @@ def summary(report: ReplayReport) -> str:
     """What became of the events, a line each for impressions, feedback, and each reason of
     refusal."""
     events = report.events
-    kinds = ", ".join(f"{text.printable(kind)} {n:,}" for kind, n in events.ignored_kinds.items())
+    kinds = ", ".join(
+        f"{sentences.printable(kind)} {n:,}" for kind, n in events.ignored_kinds.items()
+    )
     details = {"ignored_kind": f" ({kinds})"} if kinds else {}
     lines = [
         f"{events.impressions:,} impressions: {_listed(events.impression_outcomes, {})}",
@@ -276,3 +283,22 @@ def with_excluded(found: Findings, lane: Lane, experiment: str) -> Findings:
             for one in found.experiments
         ),
     )
+
+
+def print_report(report: ReplayReport, output: str, stream: TextIO) -> None:
+    """Print a report as `table`, `json` or `csv`."""
+    of_scores = Report(report.as_of, report.events, report.scores)
+    if output == "json":
+        print(msgspec.json.encode(report).decode(), file=stream)
+    elif output == "csv":
+        text = None if report.judged is None else as_csv(report.scores, report.judged)
+        print(scores.to_csv(of_scores) if text is None else text, end="", file=stream)
+    else:
+        width = max(Console(file=stream).width, NARROWEST_TABLE)
+        whole = report.whole
+        print(
+            scores.to_table(of_scores, whole.window, whole.view, width=width), end="", file=stream
+        )
+        for part in () if report.judged is None else as_tables(report.judged):
+            Console(file=stream, width=WIDEST_TABLE).print(part)
+        print(summary(report), file=stream)

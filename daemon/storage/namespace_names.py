@@ -13,7 +13,7 @@ from ..config import Config, join_values
 
 SCHEMA_VERSION: Final = 1
 """Of every stored byte: the fields of heads and `WriterState` (`head`), the names of keys (`keys`),
-pages and integers (`keys`), blocks (`blocks`), experiments (`experiments`), admitted values.
+pages and integers (`keys`), blocks (`open_blocks`), experiments (`experiments`), admitted values.
 
 A field with a default that is added at the end of an `array_like` struct reads older bytes as well
 and needs no new version. Every other change does."""

@@ -1,0 +1,28 @@
+"""How long rows stay, and from when on they cannot change any more. Pure."""
+
+from ..panes import pane_start
+from ..plan import Plan
+from ..timing import Timing
+
+
+def open_hour(settled_before: int, plan: Plan) -> int:
+    """Start of the first hour that can still change."""
+    return pane_start(settled_before, plan.hour_ms)
+
+
+def kept_from(settled_before: int, plan: Plan) -> int:
+    """Start of the first hour that is kept."""
+    return open_hour(settled_before, plan) - plan.history_hours * plan.hour_ms
+
+
+def final_before_ms(watermark_ms: int, timing: Timing) -> int:
+    """Rows that wait for no feedback, of base panes that start before this instant, do not change
+    any more, by the watermark of the lane."""
+    return pane_start(watermark_ms - timing.lateness_ms, timing.base_ms)
+
+
+def rows_kept_from(watermark_ms: int, settled_before: int, plan: Plan) -> int:
+    """The first instant of which rows of a pane or an hour are kept."""
+    spans = plan.timing.windows
+    panes_from = min(plan.timing.dropped_before(span, watermark_ms) for span in spans)
+    return min(panes_from, kept_from(settled_before, plan)) if plan.history_hours else panes_from
