@@ -28,7 +28,7 @@ RECORD_BYTES: Final = 1_000_000
 """Just below what a record may have by default."""
 MAX_STALL_S: Final = 0.3
 MAX_BATCH_S: Final = KafkaSection().session_timeout_s / 3
-"""A batch that takes longer may cost its owner the lane (`worker/suspicion.py`)."""
+"""A batch that takes longer may cost its owner the lane (`worker/stalls.py`)."""
 PLAN: Final = plan_with(groupings=(("country",), ("experiment:ranker-v2",)), depth=100)
 LIMITS: Final = Limits(depth=100, max_grade=3.0, attributes=("country",), queries=True)
 SEARCH: Final = {**IMPRESSION, "grades": None, "timestamp": NOON_MS}
