@@ -27,7 +27,6 @@ from .retention import FirstTimes, numbers_in, topic_retention
 from .sampled_records import sampled_records
 from .source import KafkaSource
 from .stage import RekeyStage, StagePorts
-from .stage_offsets import Begin, begin_of
 from .topic_creation import create_topic, make_stage_topic
 from .topic_ids import FetchById
 from .topic_partition import Division, TopicPartition
@@ -66,8 +65,6 @@ __all__ = (
     "RekeyStage",
     "numbers_in",
     "stage_settings",
-    "begin_of",
-    "Begin",
     "Diagnosis",
     "StagePorts",
     "LogSpan",

@@ -40,7 +40,7 @@ from .offsets import IdleLogs, Record, is_at_end
 from .partition_faults import Pulse
 from .partitioners import JAVA, PARTITIONERS
 from .stage_clients import StageProducer, StageReader
-from .stage_offsets import Beginnings, Noted, Unbegun, beginnings, place_text, store_note
+from .stage_offsets import Beginnings, Noted, beginnings, first_of, place_text, store_note
 from .topic_ids import Fence, fetch_by_id
 from .topic_partition import TopicPartition
 from .topics import Diagnosis, NoteCounts, fault_of, ignore_counts
@@ -55,7 +55,6 @@ IDLE_EVERY_S: Final = 5.0
 TURN_MESSAGES: Final = 500
 """After so many records and messages, of some 6 µs each, others get their turn. Lanes beside it are
 to find as many at once: however small a batch is, it costs a millisecond."""
-MOST_NAMED: Final = 5
 
 logger = structlog.get_logger(__name__)
 
@@ -233,16 +232,16 @@ class RekeyStage:
         generation = self._generation
         if self._to_begin:
             found = await self._found(self._to_begin, generation)
-            if isinstance(found, Beginnings):
+            if found is not None:
                 await self._begin(found, generation)
-            elif found is not None and generation == self._generation:
-                await self._wait(found)
+            elif generation == self._generation:
+                self._say_waits()
         if self.stopped and time.monotonic() >= self._look_s:
             self._look_s = time.monotonic() + STOPPED_PAUSE_S
             found = None
             with suppress(Unavailable):  # the others go on
                 found = await self._found(self.stopped.keys() - self._runs.keys(), generation)
-            if isinstance(found, Beginnings):
+            if found is not None:
                 await self._begin(found, generation)
         polled = await self._reader.poll(self._consumer, self._runs)
         if generation != self._generation:
@@ -332,7 +331,7 @@ class RekeyStage:
 
     async def _found(
         self, places: Collection[TopicPartition], generation: int
-    ) -> Beginnings | Unbegun | None:
+    ) -> Beginnings | None:
         start, topics = self._ports.start, self._ports.settings.topics
         return await beginnings(
             self._consumer,
@@ -370,21 +369,17 @@ class RekeyStage:
         if found.begins:
             logger.info("sources are sent", sources=found.offsets)
 
-    async def _wait(self, unbegun: Unbegun) -> None:
-        """Say of which sources it is not stored where they begin, before any is sent."""
-        more = len(unbegun.missing) - MOST_NAMED
-        named = ", ".join(unbegun.missing[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+    def _say_waits(self) -> None:
+        """Say what nothing is sent before."""
         waits = (
-            f"no source is sent before it is stored where all begin. Not stored yet: {named}. The"
-            " processes that have them must run, and reach Kafka and the topics"
+            "no source is sent before it is stored where all begin. The process that has"
+            f" {place_text(first_of(self._ports.settings.topics))} stores it: it must run, and"
+            " reach Kafka and all topics"
         )
-        # At a first start all wait for a moment: it is told where it lasts.
+        # At a first start all others wait for a moment: it is told where that lasts.
         if waits == self.waits and (times := self._said.due(waits, 1, time.monotonic())):
             logger.warning("the stage waits", reason=waits, times=times)
         self.waits = waits
-        for place, records in unbegun.lags.items():
-            self._ports.show_lag(*place, records)
-        await asyncio.sleep(WATCH_S)
 
     def _say_growth(self, divided: int) -> None:
         topic, partitions = self._ports.topic, self._ports.partitions

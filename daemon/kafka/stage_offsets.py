@@ -1,15 +1,16 @@
 """Where the stage of `lanes = "rekey"` goes on: what its group stores, compared with what is there.
 
-Beside the offset of each source, the group stores with the stage's own topic the ids of the input
-topics, of which Kafka deletes the offsets with the topic, and among how many partitions events are
-divided. Where a source begins is stored for all of them before this note, and so before the first
-message of all, by the process that has it, once: a source without an offset later on is a new
-partition, or was forgotten by the group.
+Beside the offset of each source, the group stores with the stage's own topic a note: the ids of the
+input topics, of which Kafka deletes the offsets with the topic, and among how many partitions
+events are divided. Before anything is sent, one process stores where all sources begin, as of one
+instant, with the first note. So a source without an offset later on is a new partition, or was
+forgotten by the group.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from types import MappingProxyType
+from typing import Any, TypeAlias
 
 import msgspec
 import structlog
@@ -23,6 +24,9 @@ from ..worker import LogChanged, state_in
 from .aiokafka_patches import client_of
 from .resuming import ids_by_leader, log_bounds, require_same_topic, resume_offset, starting_offsets
 from .topic_partition import TopicPartition
+
+Stored: TypeAlias = tuple[int, str]
+"""The offset of a source that the group stores, and the metadata with it."""
 
 logger = structlog.get_logger(__name__)
 
@@ -70,16 +74,6 @@ def place_text(place: TopicPartition) -> str:
     return f"{place.topic}[{place.partition}]"
 
 
-@dataclass(frozen=True)
-class Unbegun:
-    """Nothing is to be sent yet: it is not stored of all sources where they begin."""
-
-    missing: Sequence[str]
-    """Of these, as people read them."""
-    lags: Mapping[TopicPartition, int]
-    """How many records those have that were asked for."""
-
-
 async def beginnings(
     consumer: Any,
     places: Sequence[TopicPartition],
@@ -88,30 +82,27 @@ async def beginnings(
     start: Start,
     now_ms: int,
     are_ours: Callable[[], bool],
-) -> Beginnings | Unbegun | None:
-    """Find out where to begin with these sources; None: a rebalance came in between.
+) -> Beginnings | None:
+    """Find out where to begin with these sources; None: nothing is to be sent yet, as the process
+    that has `first_of(topics)` has not stored where all begin.
 
     `own` are the partitions of the topic of the stage, `start` is where sources begin before
     anything was sent, and `are_ours` says whether the group still assigns the sources to this
     process. Raises Unavailable.
     """
-    # Before what is stored: whoever sent something has stored where all began, and a topic that is
-    # created again after this has another id below.
+    # Before what is stored: whoever sent something has stored where all began.
     used = sum(map(bool, (await log_bounds(consumer, own))[1].values()))
+    # Before that too: a topic that is created again from here on has another id below.
     ids_before = await _ids_of(consumer, places)
-    stored, noted = await _stored(consumer, places, topics, own)
+    stored, noted = await _stored(consumer, places, own)
     if noted is None and not used:
-        logs = {place: log_name(*place) for place in places if stored[place] is None}
-        first = await starting_offsets(consumer, logs, start, now_ms)
-        new = {place: first[log] for place, log in logs.items()}
-        if not are_ours():  # who has them may have stored where they begin, and sent them since
+        if first_of(topics) not in places:
             return None
-        await _commit(consumer, {p: OffsetAndMetadata(offset, "") for p, offset in new.items()})
-        stored |= {place: (offset, "") for place, offset in new.items()}
-        if missing := [place for place in stored if stored[place] is None]:
-            _, ends = await log_bounds(consumer, places)
-            lags = {place: max(ends[place] - _offset(stored[place]), 0) for place in places}
-            return Unbegun([place_text(place) for place in sorted(missing)], lags)
+        found = await _begun(consumer, topics, own, start, now_ms, are_ours)
+        if found is None:
+            return None
+        noted, begun = found
+        stored = {place: begun.get(place) for place in places}
     # Marks went to all partitions among which events were divided.
     before = noted or Noted(used or len(own))
     if before.partitions > len(own):
@@ -135,24 +126,44 @@ async def beginnings(
     return Beginnings(noted, begins, stopped, ends)
 
 
-async def _stored(
+def first_of(topics: Iterable[str]) -> TopicPartition:
+    """The source whose process stores where all sources begin."""
+    return TopicPartition(min(topics), 0)
+
+
+async def _begun(
     consumer: Any,
-    places: Iterable[TopicPartition],
     topics: Iterable[str],
     own: Sequence[TopicPartition],
-) -> tuple[dict[TopicPartition, tuple[int, str] | None], Noted | None]:
-    """Each source → the offset and the metadata that the group stores, and its note. A topic of
-    which no partition is known has one: who knows it may have sources of it."""
-    numbers = {topic: consumer.partitions_for_topic(topic) or (0,) for topic in topics}
-    every = {TopicPartition(topic, number) for topic in numbers for number in numbers[topic]}
-    every |= set(places)
-    found = await consumer._coordinator.fetch_committed_offsets([*every, own[0]])
+    start: Start,
+    now_ms: int,
+    are_ours: Callable[[], bool],
+) -> tuple[Noted, dict[TopicPartition, Stored | None]] | None:
+    """Store where all sources begin that the group has no offset of, and return the note and what
+    is stored; None while a topic has no partition yet, or where another process has the sources."""
+    numbers = {topic: consumer.partitions_for_topic(topic) or () for topic in topics}
+    every = [TopicPartition(topic, number) for topic in numbers for number in numbers[topic]]
+    if not all(numbers.values()):
+        return None
+    ids = await _ids_of(consumer, every)
+    # Where the topic of the stage was created again, the group knows how far they are.
+    stored, _ = await _stored(consumer, every, own)
+    logs = {place: log_name(*place) for place, at in stored.items() if at is None}
+    first = await starting_offsets(consumer, logs, start, now_ms)
+    noted, new = Noted(len(own), ids), {place: first[log] for place, log in logs.items()}
+    if not are_ours():  # who has them now may have stored where they begin, and sent them since
+        return None
+    await store_note(consumer, own, noted, new)
+    return noted, {**stored, **{place: (offset, "") for place, offset in new.items()}}
+
+
+async def _stored(
+    consumer: Any, places: Iterable[TopicPartition], own: Sequence[TopicPartition]
+) -> tuple[dict[TopicPartition, Stored | None], Noted | None]:
+    """What the group stores of each source, and its note."""
+    found = await consumer._coordinator.fetch_committed_offsets([*places, own[0]])
     stored = {place: (at.offset, at.metadata) for place, at in found.items() if at.offset >= 0}
-    return {place: stored.get(place) for place in every}, _read(stored.get(own[0]))
-
-
-def _offset(stored: tuple[int, str] | None) -> int:
-    return 0 if stored is None else stored[0]
+    return {place: stored.get(place) for place in places}, _read(stored.get(own[0]))
 
 
 async def _ids_of(consumer: Any, places: Iterable[TopicPartition]) -> dict[str, str]:
@@ -162,18 +173,20 @@ async def _ids_of(consumer: Any, places: Iterable[TopicPartition]) -> dict[str, 
     return {place.topic: topic_id for place, topic_id in found.items()}
 
 
-async def store_note(consumer: Any, own: Sequence[TopicPartition], noted: Noted) -> None:
-    """Store this with the group."""
-    text = msgspec.json.encode(noted).decode()
-    await _commit(consumer, {own[0]: OffsetAndMetadata(0, text)})
-
-
-async def _commit(consumer: Any, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+async def store_note(
+    consumer: Any,
+    own: Sequence[TopicPartition],
+    noted: Noted,
+    new: Mapping[TopicPartition, int] = MappingProxyType({}),
+) -> None:
+    """Store this with the group, and in the same step where `new` sources begin."""
+    note = OffsetAndMetadata(0, msgspec.json.encode(noted).decode())
+    offsets = {place: OffsetAndMetadata(offset, "") for place, offset in new.items()}
     assignment = consumer._subscription.subscription.assignment
-    await consumer._coordinator.commit_offsets(assignment, offsets)
+    await consumer._coordinator.commit_offsets(assignment, {**offsets, own[0]: note})
 
 
-def _read(stored: tuple[int, str] | None) -> Noted | None:
+def _read(stored: Stored | None) -> Noted | None:
     """What the group stores; None where that is nothing, or no note: tools that reset offsets leave
     none."""
     try:
@@ -184,7 +197,7 @@ def _read(stored: tuple[int, str] | None) -> Noted | None:
 
 def begin_of(
     place: TopicPartition,
-    stored: tuple[int, str] | None,
+    stored: Stored | None,
     bounds: tuple[int, int],
     known_id: str | None,
     topic_id: str | None,

@@ -12,12 +12,13 @@ from aiokafka.structs import OffsetAndMetadata
 
 from relevanced.daemon.config import LogEnd
 from relevanced.daemon.errors import StartError
-from relevanced.daemon.kafka import Begin, begin_of, stage_offsets
+from relevanced.daemon.kafka import stage_offsets
 from relevanced.daemon.lane import Pending
 from relevanced.daemon.worker import SourceState, state_in
 from tests.seeds import seeds
 
 TOPIC = "events"
+LATE = TopicPartition("late", 0)
 OWN = TopicPartition("stage", 0)
 SOURCES = [TopicPartition(TOPIC, number) for number in range(3)]
 
@@ -72,13 +73,13 @@ class Cluster:
         await self._answer()
         return {log: self.ends[place] for place, log in logs.items()}
 
-    async def ids_of(self, *_: object) -> dict[str, str]:
+    async def ids_of(self, _: object, places: Iterable[TopicPartition]) -> dict[str, str]:
         await self._answer()
-        return {TOPIC: self.topic_id}
+        return {place.topic: self.topic_id for place in places}
 
     async def beginnings(
         self, *places: TopicPartition, are_ours: bool = True
-    ) -> stage_offsets.Beginnings | stage_offsets.Unbegun | None:
+    ) -> stage_offsets.Beginnings | None:
         """What a process that has these sources finds."""
         return await stage_offsets.beginnings(
             self, places, self.topics, [OWN], LogEnd.LATEST, 0, lambda: are_ours
@@ -86,9 +87,10 @@ class Cluster:
 
     async def begun(self, *places: TopicPartition) -> stage_offsets.Beginnings:
         """The same, once all have begun."""
-        while not isinstance(found := await self.beginnings(*places), stage_offsets.Beginnings):
-            pass
-        return found
+        for _ in range(100):
+            if (found := await self.beginnings(*places)) is not None:
+                return found
+        raise AssertionError("nobody stores where all begin")
 
 
 @pytest.fixture
@@ -101,10 +103,10 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
 
 
 @pytest.mark.parametrize("seed", seeds(60))
-async def test_a_process_stores_where_its_own_sources_begin_once_before_any_is_sent(
+async def test_where_all_begin_is_stored_once_as_of_one_instant_before_any_is_sent(
     cluster: Cluster, seed: int
 ) -> None:
-    """Or those of another process would begin where it looked last, not where they were sent."""
+    """By every process, some would begin where another looked last, not where they were sent."""
     cluster.rng = Random(seed)
 
     async def run(*sources: TopicPartition) -> dict[TopicPartition, int]:
@@ -115,6 +117,7 @@ async def test_a_process_stores_where_its_own_sources_begin_once_before_any_is_s
 
     one, other = await asyncio.gather(run(*SOURCES[:2]), run(SOURCES[2]))
     assert one | other == dict(cluster.stored) and len(cluster.stored) == len(SOURCES)
+    assert len(set(dict(cluster.stored).values())) == 1
 
 
 async def test_nothing_is_stored_of_sources_that_a_rebalance_gave_away(cluster: Cluster) -> None:
@@ -160,34 +163,58 @@ async def test_a_topic_that_is_created_again_while_it_is_asked_where_it_begins_i
     assert found.stopped.keys() == set(SOURCES)
 
 
-async def test_who_waits_for_others_says_for_whom_and_stores_nothing_more(
+async def test_who_has_not_the_first_source_stores_nothing_before_the_others_begin(
     cluster: Cluster,
 ) -> None:
     for _ in range(3):
-        found = await cluster.beginnings(*SOURCES[:2])
-        assert isinstance(found, stage_offsets.Unbegun)
-        assert found.missing == ["events[2]"] and found.lags.keys() == set(SOURCES[:2])
-    assert len(cluster.stored) == 2 and OWN not in cluster.committed
-    cluster.ends[SOURCES[0]] += 40
-    found = await cluster.beginnings(*SOURCES[:2])
-    assert isinstance(found, stage_offsets.Unbegun) and found.lags[SOURCES[0]] > 40
+        assert await cluster.beginnings(*SOURCES[1:]) is None
+    assert not cluster.committed
+    await cluster.begun(SOURCES[0])
+    assert (await cluster.begun(*SOURCES[1:])).noted.ids == {TOPIC: "first"}
 
 
 async def test_a_topic_of_which_no_partition_is_known_yet_is_waited_for(cluster: Cluster) -> None:
-    cluster.topics.append("clicks")
-    found = await cluster.beginnings(*SOURCES)
-    assert isinstance(found, stage_offsets.Unbegun) and found.missing == ["clicks[0]"]
+    cluster.topics.append("late")
+    assert await cluster.beginnings(*SOURCES) is None and not cluster.committed
+    cluster.ends[LATE] = 5
+    assert (await cluster.begun(*SOURCES)).begins.keys() == set(SOURCES)
+    assert LATE in cluster.committed
 
 
-async def test_a_topic_that_is_created_again_before_anything_is_sent_is_read(
+async def test_a_topic_that_is_created_again_before_its_own_process_looks_is_not_read(
     cluster: Cluster,
 ) -> None:
-    """Kafka deletes the offsets of a topic with it."""
-    await cluster.beginnings(*SOURCES[:2])
+    cluster.topics.append("late")
+    cluster.ends[LATE] = 5
+    await cluster.begun(*SOURCES)
     cluster.topic_id = "second"
-    cluster.committed.clear()
-    cluster.ends = dict.fromkeys(SOURCES, 7)
-    assert not (await cluster.begun(*SOURCES)).stopped
+    assert (await cluster.begun(LATE)).stopped.keys() == {LATE}
+
+
+async def test_a_topic_that_is_new_later_on_and_created_again_while_it_is_asked_for_is_not_read(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await cluster.begun(*SOURCES)
+    cluster.ends[LATE] = 5
+    ids = iter(["first", "second"])
+
+    async def ids_of(*_: object) -> dict[str, str]:
+        return {"late": next(ids)}
+
+    monkeypatch.setattr(stage_offsets, "_ids_of", ids_of)
+    assert (await cluster.begun(LATE)).stopped.keys() == {LATE}
+
+
+async def test_where_the_topic_of_the_stage_is_created_again_sources_go_on(
+    cluster: Cluster,
+) -> None:
+    """Kafka deletes the note with it."""
+    before = await cluster.begun(*SOURCES)
+    del cluster.committed[OWN]
+    again = await cluster.begun(*SOURCES)
+    assert {p: at.offset for p, at in again.begins.items()} == {
+        p: at.offset for p, at in before.begins.items()
+    }
 
 
 PLACE = TopicPartition("clicks", 3)
@@ -199,30 +226,38 @@ def test_a_source_goes_on_where_its_log_still_has_records(
     offset: int, begin: int, lost_from: int | None
 ) -> None:
     for known_id in ("a", None):
-        found = begin_of(PLACE, (offset, STATE), (5, 9), known_id, "a")
-        assert found == Begin(begin, STATE, lost_from, "a")
+        found = stage_offsets.begin_of(PLACE, (offset, STATE), (5, 9), known_id, "a")
+        assert found == stage_offsets.Begin(begin, STATE, lost_from, "a")
 
 
 def test_records_that_were_read_and_left_out_are_no_loss() -> None:
     read = SourceState(1_795_176_000_000, read=8).text()
-    assert begin_of(PLACE, (2, read), (5, 9), "a", "a") == Begin(5, read, None, "a")
-    assert begin_of(PLACE, (2, read), (9, 9), "a", "a") == Begin(9, read, 8, "a")
+    assert stage_offsets.begin_of(PLACE, (2, read), (5, 9), "a", "a") == stage_offsets.Begin(
+        5, read, None, "a"
+    )
+    assert stage_offsets.begin_of(PLACE, (2, read), (9, 9), "a", "a") == stage_offsets.Begin(
+        9, read, 8, "a"
+    )
 
 
 def test_a_source_that_the_group_forgot_or_that_came_later_is_read_from_its_beginning() -> None:
-    assert begin_of(PLACE, None, (0, 9), "a", "a") == Begin(0, "", None, "a")
-    assert begin_of(PLACE, None, (5, 9), None, None) == Begin(5, "", 0, "")
+    assert stage_offsets.begin_of(PLACE, None, (0, 9), "a", "a") == stage_offsets.Begin(
+        0, "", None, "a"
+    )
+    assert stage_offsets.begin_of(PLACE, None, (5, 9), None, None) == stage_offsets.Begin(
+        5, "", 0, ""
+    )
 
 
 @pytest.mark.parametrize(("offset", "topic_id"), [(10, "a"), (7, "b")])
 def test_another_log_is_not_sent_as_the_same_source(offset: int, topic_id: str) -> None:
     with pytest.raises(StartError, match=r"Set \[rekey\] topic to a new name"):
-        begin_of(PLACE, (offset, ""), (5, 9), "a", topic_id)
+        stage_offsets.begin_of(PLACE, (offset, ""), (5, 9), "a", topic_id)
 
 
 def test_a_state_that_a_tool_has_written_over_stops_the_source() -> None:
     with pytest.raises(StartError, match="stores no state of it"):
-        begin_of(PLACE, (7, "reset by hand"), (5, 9), "a", "a")
+        stage_offsets.begin_of(PLACE, (7, "reset by hand"), (5, 9), "a", "a")
 
 
 def test_a_state_fits_into_the_metadata_of_an_offset() -> None:
