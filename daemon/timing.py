@@ -52,6 +52,11 @@ class Timing:
         """The watermark at which the judged rows of an impression of this time are final."""
         return pane_start(time_ms, self.base_ms) + self.base_ms + self.lateness_ms
 
+    def final_before(self, watermark_ms: int) -> int:
+        """Judged rows, which wait for no feedback, do not change any more in base panes that start
+        before this instant."""
+        return pane_start(watermark_ms - self.lateness_ms, self.base_ms)
+
     def expires_at(self, time_ms: Instants) -> Instants:
         """The watermark from which waiting feedback of this time can join nothing any more."""
         return time_ms + GRACE_MS + self.base_ms + self.settle_ms

@@ -20,7 +20,7 @@ from relevanced.daemon.exporter import (
     rows_plan,
 )
 from relevanced.daemon.judgements import IndexEntry, judged_plan
-from relevanced.daemon.lane import Pages, Rows, final_before_ms
+from relevanced.daemon.lane import Pages, Rows
 from relevanced.daemon.panes import HOUR_MS
 from relevanced.daemon.plan import BY_JUDGEMENTS, Plan
 from relevanced.daemon.storage import pack_page
@@ -152,7 +152,7 @@ def judged_reading(*lanes: LaneView, plan: Plan = PLAN) -> Reading:
 
 def _shown(view: LaneView, plan: Plan) -> dict[tuple[int, int], Pages]:
     """Panes in which every segment of the lane has an impression."""
-    last = final_before_ms(view.watermark_ms or 0, plan.timing) - plan.timing.attribution_ms
+    last = plan.timing.final_before(view.watermark_ms or 0) - plan.timing.attribution_ms
     rows = np.zeros((len(view.names), plan.row_width), np.int64)
     rows[:, 0] = 1
     found = {}

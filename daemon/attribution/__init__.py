@@ -4,7 +4,6 @@ nothing here knows how state is stored.
 
 from . import columns, join_rules, last_touch, runs, vectorized
 from .columns import slice_of
-from .gain_changes import PageMismatch, extended_list, list_with_item
 from .id_scanning import (
     NO_RANK,
     NOT_PLAIN,
@@ -16,6 +15,7 @@ from .id_scanning import (
     ranks0_of,
     respelled,
 )
+from .list_changes import PageMismatch, extended_list, list_with_item
 from .rekeyed import Messages
 from .runs import Aside, Part, Run, Single, read_runs
 

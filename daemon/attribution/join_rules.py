@@ -36,15 +36,9 @@ from ..lane import (
 )
 from ..panes import pane_start
 from ..timing import GRACE_MS
-from .gain_changes import (
-    apply_repeated,
-    grade_new_items,
-    graded_ms,
-    list_with_item,
-    note_delay,
-    set_gain,
-)
+from .gain_changes import grade_new_items, graded_ms, note_delay, set_gain
 from .id_scanning import search_of, subject_of
+from .list_changes import apply_repeated, list_with_item
 
 BRINGS_ITEMS: Final = ("accepted", "filled", "extended")
 """The outcomes of impressions that waiting feedback may join."""

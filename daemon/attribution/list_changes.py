@@ -1,11 +1,10 @@
 """What a list becomes that comes again: filled, extended by a later page, given an item. Pure."""
 
 from collections.abc import Sequence
+
 from ..events import Impression
 from ..lane import Lane, LaterPage, encode_items
-from ..panes import pane_start
 from .gain_changes import change_state, grade_new_items, graded_ms
-
 
 
 class PageMismatch(Exception):

@@ -34,6 +34,11 @@ class Incident:
         return frozenset((self.identity, *(each.identity for each in both if each is not None)))
 
     @property
+    def is_by_judgements_alone(self) -> bool:
+        """Whether clicks show no such fall."""
+        return self.beside is None and self.story.fall.graded is not None
+
+    @property
     def is_open(self) -> bool:
         """Whether it is open by either measure."""
         return self.story.fall.ended_ms is None

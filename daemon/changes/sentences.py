@@ -34,7 +34,7 @@ def printable(text: str) -> str:
 
 
 def where(grouping: str, segments: Sequence[str]) -> str:
-    """` of country DE`; nothing for the whole."""
+    """` of country DE`, or ` everywhere`."""
     if (grouping, *segments) == WHOLE:
         return " everywhere"
     names = [printable(name) for name in segments]

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from .ledger import FallOnset, Series
+from .ledger import STANDING_MS, FallOnset, Series
 from .settings import WHOLE, ChangeSettings, ScoreFloor, Urgency, is_leading
 from .story import Moved, Story
 from .timeline import HOUR_MS
@@ -121,7 +121,7 @@ def urgency_of(story: Story, change_settings: ChangeSettings, end_ms: int) -> Ur
     """How urgent a change is, or was when this was the end of what had settled."""
     if story.z is None:
         return "none"
-    if story.fall.is_standing(end_ms):
+    if end_ms - story.fall.onset.likely > STANDING_MS:
         return "ticket"
     of_whole, moved = [series for series in story.fell if series[:2] == WHOLE], _moved(story)
     is_judged = story.fall.graded is not None

@@ -115,7 +115,7 @@ def _sides(comparisons: Sequence[BaselineComparison], window: str) -> TrafficSid
 
 def _told(scores: MeasureScores, change_settings: ChangeSettings) -> dict[Segment, Urgency]:
     """Segment → urgency of the change by feedback that tells of its last settled hour, the most
-    urgent: one that is open, or that ended within that hour, which so has some of it."""
+    urgent one: a change that is open, or one that ended within that hour."""
     told: dict[Segment, Urgency] = {}
     now = ((change.series[:2], change.urgency) for change in scores.changes.told)
     for segment, urgency in (*now, *_ended(scores, change_settings)):
@@ -130,8 +130,12 @@ def _ended(
     hour = _comparison(scores.comparisons, "1h")
     begin_ms = hour.until_ms - HOUR_MS if hour else 0
     for story in scores.changes.closed:
-        if (ended_ms := story.fall.ended_ms or 0) > begin_ms:
-            yield story.fall.series[:2], urgency_of(story, change_settings, round(ended_ms))
+        ended_ms = round(story.fall.ended_ms or 0)
+        urgency = urgency_of(story, change_settings, ended_ms)
+        if ended_ms > begin_ms and urgency != "none":
+            grouping = story.fall.series[0]
+            yield story.fall.series[:2], urgency
+            yield from (((grouping, segment), "ticket") for segment in story.segments)
             yield from ((series[:2], "ticket") for series in story.fell)
 
 

@@ -5,9 +5,9 @@ without the rules that decide which events join.
 from . import (
     chain,
     derived_attributes,
+    impression_columns,
     judged,
     kept_rows,
-    new_impressions,
     query_examples,
     row_sets,
     scoring,
@@ -45,31 +45,7 @@ from .columns.texts import (
 from .derived_attributes import DerivedAttributes
 from .experiments import settle_experiments
 from .gain_states import NO_STATE, GainState, GainStates, lists_of, scaled, score_states, with_cell
-from .judged import (
-    JUDGED_COUNT_COLUMNS,
-    JUDGED_METRIC_COLUMNS,
-    GradedList,
-    Grader,
-    LaneJudged,
-    ShownInBatch,
-    ShownLists,
-    row_width,
-)
-from .kept_rows import final_before_ms, kept_from, open_hour
-from .lane import (
-    BEFORE,
-    COUNT_FAMILIES,
-    COUNTED_BESIDE,
-    FEEDBACK_OUTCOMES,
-    IMPRESSION_OUTCOMES,
-    TOUCH_OUTCOMES,
-    Lane,
-    new_lane,
-    skip_label,
-    topic_and_reason,
-)
-from .log_names import log_name, place_of, topic_of
-from .new_impressions import (
+from .impression_columns import (
     NO_NUMBER,
     NO_UNIT,
     NewImpressions,
@@ -83,6 +59,30 @@ from .new_impressions import (
     units_of,
     visitor_hashes,
 )
+from .judged import (
+    JUDGED_COUNT_COLUMNS,
+    JUDGED_METRIC_COLUMNS,
+    GradedList,
+    Grader,
+    LaneJudged,
+    ShownInBatch,
+    ShownLists,
+    row_width,
+)
+from .kept_rows import kept_from, open_hour
+from .lane import (
+    BEFORE,
+    COUNT_FAMILIES,
+    COUNTED_BESIDE,
+    FEEDBACK_OUTCOMES,
+    IMPRESSION_OUTCOMES,
+    TOUCH_OUTCOMES,
+    Lane,
+    new_lane,
+    skip_label,
+    topic_and_reason,
+)
+from .log_names import log_name, place_of, topic_of
 from .open_impressions import OpenImpressions, encode_items
 from .queries import (
     BY,
@@ -176,7 +176,6 @@ __all__ = (
     "escape",
     "ExamplesByKey",
     "FEEDBACK_OUTCOMES",
-    "final_before_ms",
     "GainState",
     "GainStates",
     "GradedList",
@@ -217,7 +216,7 @@ __all__ = (
     "moved",
     "moved_by_all",
     "new_column",
-    "new_impressions",
+    "impression_columns",
     "new_lane",
     "new_lifts",
     "new_tables",

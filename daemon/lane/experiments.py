@@ -43,8 +43,8 @@ from ..panes import HOUR_MS, pane_start
 from ..plan import OTHER, Plan
 from .columns.arrays import new_column
 from .gain_states import lists_of, score_delays
+from .impression_columns import NO_UNIT
 from .lane import Lane
-from .new_impressions import NO_UNIT
 
 
 def leave_out(

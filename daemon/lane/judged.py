@@ -30,7 +30,7 @@ from ..judgements import (
 )
 from ..timing import Timing
 from .gain_states import scaled
-from .new_impressions import QueryKeys
+from .impression_columns import QueryKeys
 from .row_sets import OptionalRows
 
 JUDGED_COUNT_COLUMNS: Final = ("impressions", "places", "judged_places")

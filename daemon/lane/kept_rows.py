@@ -2,7 +2,6 @@
 
 from ..panes import pane_start
 from ..plan import Plan
-from ..timing import Timing
 
 
 def open_hour(settled_before: int, plan: Plan) -> int:
@@ -13,12 +12,6 @@ def open_hour(settled_before: int, plan: Plan) -> int:
 def kept_from(settled_before: int, plan: Plan) -> int:
     """Start of the first hour that is kept."""
     return open_hour(settled_before, plan) - plan.history_hours * plan.hour_ms
-
-
-def final_before_ms(watermark_ms: int, timing: Timing) -> int:
-    """Rows that wait for no feedback, of base panes that start before this instant, do not change
-    any more, by the watermark of the lane."""
-    return pane_start(watermark_ms - timing.lateness_ms, timing.base_ms)
 
 
 def rows_kept_from(watermark_ms: int, settled_before: int, plan: Plan) -> int:

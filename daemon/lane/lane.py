@@ -25,9 +25,9 @@ from .attribute_texts import AttributeTexts
 from .chain import Chain
 from .columns.arrays import Numbers, new_column
 from .gain_states import GainStates
+from .impression_columns import Assignments, QueryKeys, SearchColumns, SubjectColumns, TouchColumns
 from .judged import LaneJudged, judged_rows_of
 from .log_names import SlotOrigins, topic_of
-from .new_impressions import Assignments, QueryKeys, SearchColumns, SubjectColumns, TouchColumns
 from .open_impressions import OpenImpressions
 from .queries import LaneQueries, queries_of
 from .row_sets import OptionalRows, PagedRows, Rows, RowSet

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from .columns.arrays import Codes, Column, new_column
 from .columns.indexes import NOT_FOUND, IdIndex, PaneSpans, Times, hash_of
 from .columns.texts import Joined, Texts, cut, joined
-from .new_impressions import (
+from .impression_columns import (
     NewImpressions,
     OpenSearches,
     SearchColumns,

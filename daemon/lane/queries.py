@@ -15,7 +15,7 @@ from relevanced.metrics import Integers
 from ..panes import pane_start
 from ..plan import Plan
 from ..queries import KEPT_HOURS, Examples, QueryPlan, QueryTable
-from .new_impressions import OpenSearches, QueryKeys
+from .impression_columns import OpenSearches, QueryKeys
 
 ExamplesByKey = Mapping[str, Examples]
 """Key of a query → its examples, in the order of the rows of its table."""

@@ -13,8 +13,8 @@ from ..panes import pane_start
 from ..queries import PaneSums, QueryTable, grouped_sums, with_segment
 from .columns.arrays import new_column
 from .gain_states import score_delays
+from .impression_columns import OpenSearches, QueryKeys, SearchColumns
 from .lane import Lane
-from .new_impressions import OpenSearches, QueryKeys, SearchColumns
 from .queries import BY, WHOLE, ZERO, SettledSearches, queries_kept_from, queries_of
 
 _ROW_COLUMNS: Final = (0, 2, 1)

@@ -24,6 +24,7 @@ from . import kept_rows
 from .attribute_texts import AttributeTexts
 from .columns.arrays import new_column
 from .gain_states import NO_STATE, GainStates
+from .impression_columns import SearchColumns
 from .lane import (
     BEFORE,
     BatchChanges,
@@ -31,7 +32,6 @@ from .lane import (
     class_files_under,
     optional_rows_of,
 )
-from .new_impressions import SearchColumns
 from .queries import has_same_queries
 from .query_settling import begin_queries
 from .row_sets import PAGE_ROWS, PagedRows

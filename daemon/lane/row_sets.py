@@ -25,7 +25,7 @@ from relevanced.metrics import Integers
 from ..panes import PaneKey
 from ..plan import Plan
 from ..timing import Timing
-from .kept_rows import final_before_ms, kept_from, open_hour
+from .kept_rows import kept_from, open_hour
 
 Rows: TypeAlias = Integers
 """(n, columns): counters of n segments."""
@@ -271,7 +271,7 @@ class OptionalRows(RowSet):
     def settle(self, watermark_ms: int, settled_before: int, plan: Plan) -> None:
         """Add the panes that became final to their hours, once, and drop what is kept no longer.
         After the lane has settled, before `settled_before`."""
-        before = final_before_ms(watermark_ms, plan.timing)
+        before = plan.timing.final_before(watermark_ms)
         if self.final_before is None or before > self.final_before:
             since, self.final_before = self.final_before, before
             for pane, pages in self.newly_final(since, before) if plan.history_hours else ():

@@ -15,9 +15,9 @@ from relevanced.metrics import Integers, distinct
 from ..judgements import NO_ITEM, Grades, IndexEntry
 from ..plan import Plan
 from ..queries import PaneSums, with_item
+from .impression_columns import OpenSearches
 from .judged import LaneJudged, items_of
 from .lane import Lane
-from .new_impressions import OpenSearches
 from .queries import MISSING, SettledSearches, has_same_queries
 
 

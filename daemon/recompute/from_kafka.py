@@ -12,7 +12,7 @@ from ..plan import Plan
 from ..storage import NO_MARKS
 from .driver import LATEST_MS, LaneDriver, LaneSink, judged_rows
 from .libraries import WholeIndex, class_by_the_whole_index
-from .log_source import LogReplay
+from .log_replay import LogReplay
 from .lost_beginning import LostBeginning
 from .record_reader import RecordReader, record_reader
 

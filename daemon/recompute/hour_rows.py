@@ -12,7 +12,7 @@ from relevanced.metrics import Integers
 
 from ..exporter import rows_plan
 from ..judgements import Timeline
-from ..lane import PAGE_ROWS, Pages, RowSet, final_before_ms
+from ..lane import PAGE_ROWS, Pages, RowSet
 from ..panes import HOUR_MS
 from ..plan import ALL, BY_JUDGEMENTS, Plan
 from ..storage import unpack_page, whole_or_damaged
@@ -167,7 +167,7 @@ def add_stored(into: JudgedHourRows, stored: StoredLane) -> None:
     into.lanes.append(LaneFiles(head.judged.since_ms, head.judgements.history.entries))
     into.rows.missing.update(head.judged.lost_hours)
     watermark = head.watermark_ms
-    final_ms = 0 if watermark is None else final_before_ms(watermark, plan.timing)
+    final_ms = 0 if watermark is None else plan.timing.final_before(watermark)
     into.rows.settled_ms = min(into.rows.settled_ms, final_ms)
     with whole_or_damaged(f"lane {stored.lane}, judged hours"):
         for start, pages in stored.optional_rows[BY_JUDGEMENTS][1].items():

@@ -5,6 +5,14 @@ of a metric belongs here.
 from . import experiments, head, open_blocks, row_pages
 from .commit import ClaimedLane, Commit, confirm, plan_commit
 from .experiments import blobs_of
+from .hashed_names import (
+    SCHEMA_VERSION,
+    consumer_group,
+    lane_topics,
+    namespace,
+    namespace_hash,
+    stage_group,
+)
 from .head import (
     LOGS_FIELD,
     NO_MARKS,
@@ -69,14 +77,6 @@ from .layouts import (
     names_key,
     packed_filling,
     translated,
-)
-from .namespace_names import (
-    SCHEMA_VERSION,
-    consumer_group,
-    lane_topics,
-    namespace,
-    namespace_hash,
-    stage_group,
 )
 from .open_blocks import MERGED_ENTRIES, Block, combined, encode, merged, replay
 from .queries import (

@@ -31,7 +31,7 @@ Values as bytes: integers, pages of rows and msgspec values, compressed.
 Integers are stored by byte position (all lowest bytes, then all second ones, …) before they are
 compressed: counters are small and times differ in their low bytes, so most of these runs are
 zeros or repeat, which zstd packs at its fastest level. Change nothing here without a new version of
-the schema (see `namespace_names`): what is stored must be read back.
+the schema (see `hashed_names`): what is stored must be read back.
 """
 
 import sys

@@ -7,7 +7,7 @@ Their pages are written as those of all rows: see `row_pages`.
 from collections.abc import Mapping
 from typing import Final
 
-from ..lane import Lane, final_before_ms, latest_ms
+from ..lane import Lane, latest_ms
 from .head import Head
 from .keys import OPTIONAL_KEYS, pack
 from .row_pages import JUDGEMENTS_FIELD, RowsHead, timeline_head
@@ -63,6 +63,6 @@ def restore_heads(lane: Lane, head: Head) -> None:
         rows.begin(of.from_slot, of.since_ms)
         rows.lost_hours = set(of.lost_hours)
         if lane.watermark_ms is not None:
-            rows.final_before = final_before_ms(lane.watermark_ms, lane.plan.timing)
+            rows.final_before = lane.plan.timing.final_before(lane.watermark_ms)
     if lane.judged is not None and head.judgements is not None:
         head.judgements.restore(lane.judged.files)

@@ -106,7 +106,7 @@ def page_news(said: Headline | None, headline: Headline) -> str:
 def _gist(headline: Headline) -> tuple[object, ...]:
     """What it says, but for its numbers, which differ each time."""
     parts = headline.parts
-    told = () if parts is None else (parts.state, parts.metric, parts.final is None)
+    told = () if parts is None else (parts.far, parts.state, parts.metric, parts.final is None)
     return headline.tone, headline.change, told
 
 

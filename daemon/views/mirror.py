@@ -16,7 +16,7 @@ from typing import Final, Protocol, TypeAlias
 
 from ..errors import Damaged
 from ..experiments import Tallies
-from ..lane import Pages, Rows, final_before_ms, kept_from
+from ..lane import Pages, Rows, kept_from
 from ..panes import PaneKey
 from ..plan import BY_FEEDBACK, BY_JUDGEMENTS, Plan
 from ..storage import (
@@ -223,7 +223,7 @@ class Mirror:
             return
         self.rows.drop_old(watermark, self.settled_before)
         for rows in self.optional.values():
-            rows.drop_old(watermark, final_before_ms(watermark, self.plan.timing))
+            rows.drop_old(watermark, self.plan.timing.final_before(watermark))
 
     @property
     def settled_before(self) -> int | None:

@@ -2,7 +2,7 @@
 neither Kafka nor Redis, only their ports.
 """
 
-from . import batch, process_memory, recovery
+from . import batch, process_memory, taking_over
 from .batch import TAKEN_BACK, DeadLetter, Records, RefusedParts, idle_mark
 from .dated_files import (
     NO_JUDGEMENTS,
@@ -31,6 +31,7 @@ from .pacing import (
     MIN_BATCH_RECORDS,
     MIN_CHUNK_RECORDS,
     Cost,
+    Pace,
     PollCost,
     is_backlog,
     next_batch_size,
@@ -49,7 +50,6 @@ from .process_memory import (
     resident_bytes,
     trim_heap,
 )
-from .recovery import Ports, Process, rebuilt_from_ms
 from .refill_window import (
     Needed,
     Retention,
@@ -77,7 +77,8 @@ from .source import (
 )
 from .stall_watch import StallWatch
 from .stalls import is_suspect, is_to_pass_over, next_mark, one_by_one
-from .worker import Pace, Worker
+from .taking_over import Ports, Process, rebuilt_from_ms
+from .worker import Worker
 
 __all__ = (
     "ADVICE",
@@ -141,7 +142,7 @@ __all__ = (
     "rebuilt_ms",
     "Records",
     "RefusedParts",
-    "recovery",
+    "taking_over",
     "RefusedRecordsLog",
     "report_mapped",
     "resident_bytes",

@@ -22,14 +22,14 @@ from ..storage import Answer, Commit, StallMark, confirm, plan_commit
 from ..telemetry import Telemetry
 from . import batch as batches
 from .batch import DeadLetter, Records
-from .damage_repair import Damage, Integrity
 from .dated_files import FileWaits, WatchedDirectory, classes_use, judgements_use
 from .dead_letters import RefusedRecordsLog
 from .lane_opening import OwnedLane
+from .memory_repair import Damage, Integrity
 from .ownership import Ownership
-from .recovery import Ports, Process
 from .schema_waits import SchemaWaits
 from .stalls import MARKS, is_suspect, is_to_pass_over, one_by_one
+from .taking_over import Ports, Process
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")

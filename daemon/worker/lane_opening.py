@@ -29,8 +29,8 @@ from ..storage import (
     with_ids,
 )
 from .changed_logs import LastLogs, open_logs
-from .recovery import LostState, Ports, Process, Recovery, skipped
 from .source import LogChanged
+from .taking_over import LostState, Ports, Process, Recovery, skipped
 
 log = structlog.get_logger(__name__)
 

@@ -32,8 +32,8 @@ from .lane_opening import (
     LaneOpening,
     OwnedLane,
 )
-from .recovery import Ports, Process
 from .source import LaneLost, LogChanged
+from .taking_over import Ports, Process
 
 log = structlog.get_logger(__name__)
 

@@ -104,3 +104,12 @@ def _twice_fits(cost: PollCost) -> bool:
 def is_backlog(size: int, cost: PollCost) -> bool:
     """Whether a poll for `size` records brought so much that more is likely to be there."""
     return cost.taken * 2 > size or cost.ended_by_bytes
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How much a batch gathers before it is committed."""
+
+    max_records: int
+    commit_interval_s: float
+    """While there is no backlog."""

@@ -11,7 +11,7 @@ from ..backoff import finished_before_stop, pause_s, stopped_within
 from ..errors import RegistryUnavailable
 from ..schemas import SchemaId
 from .batch import Records
-from .recovery import Schemas
+from .taking_over import Schemas
 
 log = structlog.get_logger(__name__)
 

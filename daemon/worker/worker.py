@@ -28,16 +28,17 @@ from .ownership import Ownership
 from .pacing import (
     MAX_BATCH_BYTES,
     MIN_BATCH_RECORDS,
+    Pace,
     PollCost,
     is_backlog,
     next_batch_size,
     next_chunk_size,
 )
 from .process_memory import IdleTrim, MemoryBound
-from .recovery import Ports, Process
 from .reporting import Reporter
 from .source import Batch
 from .stall_watch import StallWatch, take_steps
+from .taking_over import Ports, Process
 
 TOUCH_EVERY_S: Final = 2.0
 """How often an idle owner compares token and sequence and writes its idle mark. Readers rely on
@@ -84,15 +85,6 @@ class Misplaced:
             " another lane: the topics have different keys or partitioners (relevanced doctor tells"
             f" which). Mend that, or {meeting_advice(self.cores)}"
         )
-
-
-@dataclass(frozen=True)
-class Pace:
-    """How much a batch gathers before it is committed."""
-
-    max_records: int
-    commit_interval_s: float
-    """While there is no backlog."""
 
 
 class Worker:

@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 
 from relevanced.daemon.events import Limits, decoder
-from relevanced.daemon.lane import WHOLE, Lane, new_impressions
+from relevanced.daemon.lane import WHOLE, Lane, impression_columns
 from relevanced.daemon.queries import MOST_ROWS, QueryPlan
 from relevanced.daemon.storage import confirm, hour_of, plan_commit
 from relevanced.daemon.timing import timing
@@ -88,7 +88,7 @@ def worked(store: MemoryLane, hours: float) -> tuple[Lane, Used]:
 
 
 def test_hour_of_new_queries_takes_no_more_than_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(new_impressions, "MOST_KEYS", MOST_KEYS)
+    monkeypatch.setattr(impression_columns, "MOST_KEYS", MOST_KEYS)
     store = MemoryLane()
     lane, used = worked(store, hours=1.2)
     assert lane.queries is not None and len(lane.open) < BATCH

@@ -100,10 +100,11 @@ async def test_what_is_back_to_normal_does_not_hide_what_is_far_from_usual(page:
     said = headline_of(read)
     assert said.parts and (said.tone, said.parts.state) == ("worse", "repaired")
     assert (await text(page, "#headline")) + "." == said.text
-    assert (await text(page, "#second")).startswith("Search in DE is back to normal since ")
+    assert (await text(page, "#second")).startswith("Scores: Search in DE is back to normal since ")
     assert await page.value("verdict.className") == "worse"
     assert await text(page, "#runbook a") == "RelevancedZeroResultsRising"
     assert not await text(page, "#traffic")
+    assert await page.value("document.querySelector('#cause').hidden"), "it would be of the share"
     await daemon.stop(page)
 
 

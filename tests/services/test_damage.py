@@ -79,7 +79,7 @@ def redis(any_redis: AnyRedis) -> AnyRedis:
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Owners check their lanes at every opportunity."""
-    monkeypatch.setattr("relevanced.daemon.worker.damage_repair.VERIFY_EVERY_S", 0.05)
+    monkeypatch.setattr("relevanced.daemon.worker.memory_repair.VERIFY_EVERY_S", 0.05)
     monkeypatch.setattr("relevanced.daemon.worker.worker.TOUCH_EVERY_S", 0.02)
     monkeypatch.setattr("relevanced.daemon.worker.ownership.STOPPED_PAUSE_S", 0.1)
 

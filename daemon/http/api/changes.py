@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from ...changes import Incident, Marker, incidents, plan_of
+from ...changes import Incident, Marker, TrafficMetric, incidents, plan_of
 from ...exporter import Detection, Reading
 from .history import Stretch
 from .markers import Acknowledged, MarkerAnswer
@@ -78,9 +78,9 @@ class HeadlineParts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """While search is good: up to when that is known."""
     no_feedback: "Stretch | None" = None
     """When within the last 24 h searches came and no feedback: scores say nothing of that time."""
-    far: str | None = None
-    """What is told before the state, as that alarms nobody: the number of all searches that is far
-    from usual."""
+    far: TrafficMetric | None = None
+    """What is told before the state, as that alarms nobody: the metric of `traffic` that is far
+    from usual of all searches."""
 
 
 class Headline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -96,7 +96,7 @@ class Headline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Who carries it, what it looks like, and where to look; empty where there is nothing to
     say."""
     change: str | None
-    """The id of the change that it tells."""
+    """The id of the change that it tells: behind `parts.far`, where that is set."""
     parts: HeadlineParts | None = None
     """null where nothing has been read yet."""
 

@@ -92,7 +92,7 @@ def headline(reading: Reading, now_ms: float | None = None) -> Headline:
     tone, text, beside = said.tone, said.text, [change.text for change in found]
     if tone != "worse" and any(map(is_of_all, found)):
         tone, text, details = "worse", beside.pop(0), [said.text, *details]
-        parts = msgspec.structs.replace(parts, far=text)
+        parts = msgspec.structs.replace(parts, far=found[0].metric)
     detail = " ".join(filter(None, (*details, *beside[:MOST_TRAFFIC])))
     return msgspec.structs.replace(said, tone=tone, text=text, detail=detail, parts=parts)
 
@@ -156,7 +156,7 @@ def _worst(news: Sequence[Incident], reading: Reading, as_of_ms: int, now_ms: fl
     parts.append(sentences.detail(incident.story))
     if incident.beside is not None:
         parts += [_sentence(incident.beside, as_of_ms, markers), sentences.doubts(incident.beside)]
-    elif incident.story.fall.graded is not None and reading.clicks.changes.end_ms is not None:
+    elif incident.is_by_judgements_alone and reading.clicks.changes.end_ms is not None:
         parts.append(sentences.judged_alone(reading.clicks.changes.end_ms, as_of_ms))
     if more:
         parts.append(f"{more} more {'change is' if more == 1 else 'changes are'} open.")

@@ -48,23 +48,27 @@ function first(health, at, found) {
   if (health.catching_up && !change) return catchingUp(health.catching_up, health.as_of);
   if (fresh) return { tone: "worse", title: fresh.text, line: "", cause: "By live traffic: clicks still arrive for it, so this may pass." };
   const { parts } = settled.headline;
+  const far = headlineFar(health, found)?.text;
   const others = settled.open.filter((one) => change && one.id !== change.id && one.state === "open");
   const level = at.metric === (parts.metric ?? at.metric) ? levelNow(found, parts) : null;
   const isCalled = found.shown.changes.some((one) => one.verdict === "worse");
-  return said({ parts, now: settled.as_of, judged: change?.judged ?? false, isAlone: Boolean(judgedAlone(settled)), others, level, metric: at.metric, settled: settled.settled_until, isCalled });
+  return said({ parts, now: settled.as_of, judged: change?.judged ?? false, isAlone: Boolean(judgedAlone(settled)), others, level, metric: at.metric, settled: settled.settled_until, isCalled, far });
 }
 
 // The number of all searches that the headline tells, if it does: a fall that only the live view calls goes before.
 function headlineFar(health, { live, settled }) {
   if (health.catching_up || early(live, settled)) return null;
-  return settled.traffic?.find(({ text }) => text === settled.headline.parts?.far) ?? null;
+  return settled.traffic?.find(({ grouping, metric }) => grouping === "all" && metric === settled.headline.parts?.far) ?? null;
 }
+
+// The change that is told first: none where that is a number of all searches.
+export const toldChange = (health, found) => (headlineFar(health, found) ? null : headlineChange(found.settled));
 
 // The alert that tells what the headline tells, if one does: its name is that of a section of the runbook.
 export function headlineAlert(health, found) {
   const far = headlineFar(health, found);
   if (far) return TRAFFIC_ALERTS[far.metric];
-  const change = headlineChange(found.settled);
+  const change = toldChange(health, found);
   if (!change) return null;
   return change.judged ? "RelevancedJudgedScoreDropped" : "RelevancedScoreDropped";
 }
@@ -76,10 +80,10 @@ const runbookLink = (alert, runbook) => element("a", { href: runbook ? `${runboo
 function showRunbook(health, found) {
   const alert = headlineAlert(health, found);
   if (!alert) return;
-  const { settled } = found;
   const link = runbookLink(alert, health.runbook);
   if ($("runbook").querySelector("a")?.href !== link.href) $("runbook").replaceChildren("What to do: ", link);
-  const pattern = headlineFar(health, found) ? null : settled.headline.parts?.pattern ?? headlineChange(settled)?.pattern;
+  const change = toldChange(health, found);
+  const pattern = change && (found.settled.headline.parts?.pattern ?? change.pattern);
   setText($("look"), pattern ? visible(`Looks like ${pattern.name}: ${pattern.words}. Look at: ${pattern.look_at}.`) : "");
 }
 

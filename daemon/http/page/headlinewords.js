@@ -161,15 +161,19 @@ export const early = (catching, asOf) => ({
   cause: "Nothing is judged until then.",
 });
 
-// A number of all searches that is far from usual goes before a state that alarms nobody.
-const withFar = (told, { far }) => (far ? { ...told, tone: "worse", title: far.replace(/\.$/, ""), line: `${told.title}. ${told.line}`.trim() } : told);
+// A number of all searches that is far from usual goes before a state that alarms nobody, whose cause is none of it.
+function withFar(told, { far, parts }) {
+  if (!far) return told;
+  const cause = parts.state === "good" ? told.cause : "";
+  return { tone: "worse", title: far.replace(/\.$/, ""), line: `Scores: ${told.title}. ${told.line}`.trim(), cause };
+}
 
 // `level`: the mean of now of what the parts are about; `metric`: that of the level where the parts name none;
 // `isAlone`: whether only judgements show it; `others`: the other changes that are open; `settled`: the end of what is judged; `isCalled`: whether
-// a row of the tables is called worse; `now`: the instant of the answer.
+// a row of the tables is called worse; `far`: what is told of all searches before the state; `now`: the instant of the answer.
 export function said(given) {
   const { parts, now } = given;
-  const told = withFar(STATES[parts.state](given), parts);
+  const told = withFar(STATES[parts.state](given), given);
   if (!parts.no_feedback) return told;
   const { start, end } = parts.no_feedback;
   return { ...told, cause: `${told.cause} No feedback came from ${clock(start, now)} to ${clock(end, now)}: scores say nothing of that time.`.trim() };

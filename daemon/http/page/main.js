@@ -6,7 +6,7 @@ import { Chart } from "./charts.js";
 import { clockText } from "./clock.js";
 import { $, element, keyed, setText, shape, visible } from "./dom.js";
 import { showFolds, unfold, wireFolds } from "./folds.js";
-import { absentText, headlineAlert, headlineChange, headlineMetric, linkedChange, showHeadline } from "./headline.js";
+import { absentText, headlineAlert, headlineMetric, linkedChange, showHeadline, toldChange } from "./headline.js";
 import { showOpen, whyLow } from "./open.js";
 import { SPANS } from "./hours.js";
 import { BEYOND } from "./judged.js";
@@ -66,7 +66,7 @@ function showScores(health, at, found) {
   const { shown } = found;
   const why = (change) => whyLow(found.settled, change);
   showHeadline(health, at, found);
-  showAcknowledged(headlineChange(found.settled), found.settled.as_of, health);
+  showAcknowledged(toldChange(health, found), found.settled.as_of, health);
   setText($("absent"), absentText(at, found));
   $("absent").hidden = !$("absent").textContent;
   showOpen($("open"), found.settled);

@@ -14,7 +14,7 @@ from ...lane import COUNT_FAMILIES, Lane, new_lane
 from ...plan import BY_JUDGEMENTS, Plan
 from ...views import ALWAYS
 from ..driver import Settled
-from ..log_source import LogReplay
+from ..log_replay import LogReplay
 from ..lost_beginning import LostBeginning
 from .differences import Difference, Differences, Matching, columns_of, integers_of, users_apart
 from .files import NO_DIRECTORY, Classes, Classing, Files, Grading

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from relevanced.daemon.changes import ChangeSettings, ScoreFloor, Story, ToldChange
+from relevanced.daemon.changes import STANDING_MS, ChangeSettings, ScoreFloor, Story, ToldChange
 from relevanced.daemon.exporter import Publisher, Reading, traffic_changes_of
 from relevanced.daemon.lane import Rows
 from relevanced.daemon.panes import HOUR_MS
@@ -122,6 +122,9 @@ def test_what_ended_tells_as_much_as_while_it_was_open_whatever_else_is() -> Non
     assert said((), ()) == {"all", "DE"}
     assert said((), (story,)) == said((standing,), (story,)) == set()
     assert said((), (of_segment,)) == {"all"}, "a ticket of a segment tells of segments alone"
+    onset = replace(story.fall.onset, likely=story.fall.onset.likely - STANDING_MS)
+    stood = replace(story, fall=replace(story.fall, onset=onset))
+    assert said((), (stood,)) == {"all"}, "it was a ticket when it ended"
 
 
 def test_a_fall_tells_of_its_floor_also_in_the_hour_of_its_end() -> None:

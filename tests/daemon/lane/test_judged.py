@@ -23,7 +23,6 @@ from relevanced.daemon.lane import (
     Grader,
     QueryKeys,
     ShownLists,
-    final_before_ms,
     judged,
     row_width,
 )
@@ -175,7 +174,7 @@ def test_rows_of_a_pane_are_final_half_an_hour_before_clicks(rng: np.random.Gene
         for each, row in zip(shown, found.rows, strict=True):
             if row.any():
                 pane = pane_start(each.time_ms, TIMING.base_ms)
-                assert pane >= final_before_ms(each.watermark_ms, TIMING)
+                assert pane >= TIMING.final_before(each.watermark_ms)
 
 
 def grade_one(

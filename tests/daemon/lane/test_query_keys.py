@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from relevanced.daemon.lane import NO_NUMBER, QueryKeys, new_impressions
+from relevanced.daemon.lane import NO_NUMBER, QueryKeys, impression_columns
 from relevanced.daemon.queries import NO_QUERY
 
 TEXTS = ("", "a", "shoes", "schöne schuhe", "靴", "x" * 128, "\ud800")
@@ -20,10 +20,10 @@ def some_keys(rng: random.Random) -> list[str]:
 @pytest.mark.parametrize("clashing", [False, True], ids=["", "clashing hashes"])
 def test_each_key_has_one_number(clashing: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if clashing:
-        monkeypatch.setattr(new_impressions, "hash_of", lambda key: hash(key) & 7)
-        hashes_of = new_impressions.hashes_of
+        monkeypatch.setattr(impression_columns, "hash_of", lambda key: hash(key) & 7)
+        hashes_of = impression_columns.hashes_of
         monkeypatch.setattr(
-            new_impressions, "hashes_of", lambda keys, count: hashes_of(keys, count) & 7
+            impression_columns, "hashes_of", lambda keys, count: hashes_of(keys, count) & 7
         )
     for seed in range(40):
         rng, keys = random.Random(seed), QueryKeys()

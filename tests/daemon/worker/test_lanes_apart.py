@@ -40,7 +40,7 @@ from relevanced.daemon.worker import (
     Process,
     StallWatch,
     Worker,
-    recovery as recovery_module,
+    taking_over,
 )
 from tests.builders import PLAN, START_MS, plan_with
 from tests.fakes import MemoryLane, Verified
@@ -453,13 +453,13 @@ async def test_commits_of_one_poll_are_sent_together() -> None:
 
 async def test_state_is_rebuilt_outside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     threads: list[threading.Thread] = []
-    rebuild = recovery_module.rebuild
+    rebuild = taking_over.rebuild
 
     def noted(*arguments: Any) -> Any:
         threads.append(threading.current_thread())
         return rebuild(*arguments)
 
-    monkeypatch.setattr(recovery_module, "rebuild", noted)
+    monkeypatch.setattr(taking_over, "rebuild", noted)
     logs, stores = Logs(), Stores()
     async with working(logs, stores):
         await happens(lambda: all(stores.offset(lane) for lane in LANES))

@@ -441,7 +441,7 @@ async def test_an_owner_whose_commit_finds_damage_writes_the_lane_again(part: st
 async def test_an_owner_finds_missing_keys_by_itself(
     part: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("relevanced.daemon.worker.damage_repair.VERIFY_EVERY_S", 0.0)
+    monkeypatch.setattr("relevanced.daemon.worker.memory_repair.VERIFY_EVERY_S", 0.0)
     monkeypatch.setattr("relevanced.daemon.worker.worker.TOUCH_EVERY_S", -1.0)
     log, store = Log([impression(1)]), Memory()
     lost = False

@@ -37,7 +37,7 @@ def test_a_fault_is_told_while_it_lasts() -> None:
         assert text.endswith(" % returned no results in the last settled hour; 0 % is usual.")
         said = headline(reading)
         assert (said.tone, said.text) == ("worse", text)
-        assert said.parts and (said.parts.state, said.parts.far) == ("good", text)
+        assert said.parts and (said.parts.state, said.parts.far) == ("good", "zero_results_share")
         assert said.detail.startswith("Up to "), "what the scores say stands behind it"
     for later in (75, 120, 600):
         reading = site.reading(publisher, MINUTES + later)

@@ -22,7 +22,7 @@ from relevanced.daemon.recompute.hour_rows import (
     empty,
     plan_of_hours,
 )
-from relevanced.daemon.recompute.log_source import LogReplay
+from relevanced.daemon.recompute.log_replay import LogReplay
 from relevanced.daemon.recompute.proof import StoredLane, stored_lane
 from relevanced.daemon.recompute.replay_kafka import as_csv, as_tables, judged_scores
 from relevanced.daemon.recompute.tables import NOTHING_JUDGED
