@@ -31,7 +31,7 @@ class Held(Waiting, array_like=True):
     """Feedback that names no impression, until last touch chooses one: `impression_id` is empty."""
 
     visitor: int = 0
-    """Hash of who reacted, as `new_impressions.visitor_hashes` gives it."""
+    """Hash of who reacted, as `impression_columns.visitor_hashes` gives it."""
 
 
 class LaterPage(Waiting, array_like=True):

@@ -39,8 +39,8 @@ if __name__ == "__main__":
     wrap_clock(Path(sys.argv[1]))
     sys.argv = ["relevanced", *sys.argv[2:]]
     # After wrap_clock: imported modules would keep references to the original functions.
-    damage_repair = importlib.import_module("relevanced.daemon.worker.memory_repair")
-    setattr(damage_repair, "VERIFY_EVERY_S", VERIFY_EVERY_S)
+    memory_repair = importlib.import_module("relevanced.daemon.worker.memory_repair")
+    setattr(memory_repair, "VERIFY_EVERY_S", VERIFY_EVERY_S)
     stage = importlib.import_module("relevanced.daemon.kafka.stage")
     setattr(stage, "IDLE_EVERY_S", IDLE_EVERY_S)
     runpy.run_module("relevanced.daemon", run_name="__main__")
