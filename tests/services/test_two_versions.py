@@ -13,8 +13,8 @@ from tests.services.test_daemon import TOML, impression, send
 
 NEXT = """
 import runpy, sys
-from relevanced.daemon.storage import namespaces
-namespaces.SCHEMA_VERSION += 1
+from relevanced.daemon.storage import hashed_names
+hashed_names.SCHEMA_VERSION += 1
 sys.argv = ["relevanced", *sys.argv[1:]]
 runpy.run_module("relevanced.daemon", run_name="__main__")
 """
