@@ -84,9 +84,7 @@ def apply_repeated(
     note_relisted(lane, slot, longer, watermark)
     if lane.open.touches is not None:
         met_ms = event.time_ms if watermark is None else watermark
-        if isinstance(
-            event, LaterPage
-        ):  # it is shown with the pages before it, whichever came first
+        if isinstance(event, LaterPage):  # shown with the pages before it, whichever came first
             met_ms = max((met_ms, *lane.open.touches.met_ms.get(slot, {}).values()))
         lane.open.touches.note_items(slot, items, longer, met_ms)
     before = lane.open.states[lane.open.index_of(slot)]

@@ -78,9 +78,9 @@ def traffic_changes(
 ) -> Iterator[TrafficChange]:
     """Those of the last hour; of shares those that the last six hours confirm.
 
-    `settings` have the design effect that is used. `told` is segment → urgency of the
-    change of scores by feedback that tells of its hour: one that pages tells of all shares, a
-    ticket of those of segments.
+    `settings` have the design effect that is used. `told` is segment → urgency of the change of
+    scores by feedback that tells of its hour: one that pages tells of all shares, a ticket of those
+    of segments.
     `has_gap`: some of the hour is a time without feedback, whose share says nothing.
     """
     yield from _silent(segments, hour, settings)

@@ -322,7 +322,7 @@ async def _run_parts(service: Service, job: Job | None) -> None:
         _exporting(service),
         service.following.follow(proposes=job is not None),
         service.following.end_with_the_process(),
-        watch_eviction(namespace, service.telemetry, stop),
+        watch_eviction(namespace.eviction_policy, service.telemetry, stop),
     ]
     if job is not None:
         keep_ms = service.config.redis.keep_s * 1000

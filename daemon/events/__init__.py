@@ -70,6 +70,7 @@ from .ubi import LISTS, LOGGED
 __all__ = (
     "BY_ID",
     "COUNTED",
+    "event_types",
     "JOINS",
     "LAST_TOUCH",
     "as_fields",
@@ -142,7 +143,6 @@ __all__ = (
     "too_large",
     "too_long",
     "Trimmed",
-    "event_types",
     "ubi",
     "without_empty",
 )

@@ -130,12 +130,14 @@ def _ended(
     hour = _comparison(scores.comparisons, "1h")
     begin_ms = hour.until_ms - HOUR_MS if hour else 0
     for story in scores.changes.closed:
+        grouping, segment, _ = story.fall.series
         ended_ms = round(story.fall.ended_ms or 0)
+        if ended_ms <= begin_ms:
+            continue
         urgency = urgency_of(story, change_settings, ended_ms)
-        if ended_ms > begin_ms and urgency != "none":
-            grouping = story.fall.series[0]
-            yield story.fall.series[:2], urgency
-            yield from (((grouping, segment), "ticket") for segment in story.segments)
+        if urgency != "none":
+            yield (grouping, segment), urgency
+            yield from (((grouping, carrying), "ticket") for carrying in story.segments)
             yield from ((series[:2], "ticket") for series in story.fell)
 
 

@@ -84,7 +84,7 @@ async def beginnings(
     are_ours: Callable[[], bool],
 ) -> Beginnings | None:
     """Find out where to begin with these sources; None: nothing is to be sent yet, as the process
-    that has `first_of(topics)` has not stored where all begin.
+    that has `first_of(topics)` has not stored where all begin, or this one has them no more.
 
     `own` are the partitions of the topic of the stage, `start` is where sources begin before
     anything was sent, and `are_ours` says whether the group still assigns the sources to this
@@ -95,14 +95,14 @@ async def beginnings(
     # Before that too: a topic that is created again from here on has another id below.
     ids_before = await _ids_of(consumer, places)
     stored, noted = await _stored(consumer, places, own)
+    new = dict[TopicPartition, int]()
     if noted is None and not used:
-        if first_of(topics) not in places:
+        every = _every(consumer, topics)
+        if every is None or first_of(topics) not in places:
             return None
-        found = await _begun(consumer, topics, own, start, now_ms, are_ours)
-        if found is None:
-            return None
-        noted, begun = found
-        stored = {place: begun.get(place) for place in places}
+        ids_before = await _ids_of(consumer, every)
+        new = await _first_offsets(consumer, every, own, start, now_ms)
+        stored |= {place: (new[place], "") for place in places if place in new}
     # Marks went to all partitions among which events were divided.
     before = noted or Noted(used or len(own))
     if before.partitions > len(own):
@@ -111,7 +111,9 @@ async def beginnings(
             f" {before.partitions}: it was deleted and created again. {WAY_OUT}"
         )
     noted = Noted(before.partitions, {**ids_before, **before.ids})
-    await store_note(consumer, own, noted)
+    if not are_ours():  # who has them now may have stored where they begin, and sent them since
+        return None
+    await store_note(consumer, own, noted, new)
     # After what is stored: an offset of a log that grows would be beyond an end of before.
     starts, ends = await log_bounds(consumer, places)
     ids = await _ids_of(consumer, places)  # after the bounds: see `topic_ids`
@@ -131,30 +133,27 @@ def first_of(topics: Iterable[str]) -> TopicPartition:
     return TopicPartition(min(topics), 0)
 
 
-async def _begun(
+def _every(consumer: Any, topics: Iterable[str]) -> list[TopicPartition] | None:
+    """All sources; None while a topic has no partition yet."""
+    numbers = {topic: consumer.partitions_for_topic(topic) or () for topic in topics}
+    if not all(numbers.values()):
+        return None
+    return [TopicPartition(topic, number) for topic in numbers for number in numbers[topic]]
+
+
+async def _first_offsets(
     consumer: Any,
-    topics: Iterable[str],
+    every: Sequence[TopicPartition],
     own: Sequence[TopicPartition],
     start: Start,
     now_ms: int,
-    are_ours: Callable[[], bool],
-) -> tuple[Noted, dict[TopicPartition, Stored | None]] | None:
-    """Store where all sources begin that the group has no offset of, and return the note and what
-    is stored; None while a topic has no partition yet, or where another process has the sources."""
-    numbers = {topic: consumer.partitions_for_topic(topic) or () for topic in topics}
-    every = [TopicPartition(topic, number) for topic in numbers for number in numbers[topic]]
-    if not all(numbers.values()):
-        return None
-    ids = await _ids_of(consumer, every)
-    # Where the topic of the stage was created again, the group knows how far they are.
+) -> dict[TopicPartition, int]:
+    """Where sources begin of which the group knows nothing. It knows how far all are where the
+    topic of the stage was created again."""
     stored, _ = await _stored(consumer, every, own)
     logs = {place: log_name(*place) for place, at in stored.items() if at is None}
     first = await starting_offsets(consumer, logs, start, now_ms)
-    noted, new = Noted(len(own), ids), {place: first[log] for place, log in logs.items()}
-    if not are_ours():  # who has them now may have stored where they begin, and sent them since
-        return None
-    await store_note(consumer, own, noted, new)
-    return noted, {**stored, **{place: (offset, "") for place, offset in new.items()}}
+    return {place: first[log] for place, log in logs.items()}
 
 
 async def _stored(

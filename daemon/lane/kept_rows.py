@@ -1,4 +1,4 @@
-"""How long rows stay, and from when on they cannot change any more. Pure."""
+"""How long rows are kept, and which hours can still change. Pure."""
 
 from ..panes import pane_start
 from ..plan import Plan

@@ -9,7 +9,6 @@ __all__ = (
     "AT_ONCE",
     "client",
     "ConfluentRegistry",
-    "schema_fetching",
     "Listing",
     "MARGIN",
     "MissingSchema",
@@ -19,5 +18,6 @@ __all__ = (
     "Registry",
     "RegistryClient",
     "RegistrySettings",
+    "schema_fetching",
     "SchemaFiller",
 )

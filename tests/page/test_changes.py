@@ -72,6 +72,15 @@ QUIET: Final = PARTS | {
     ],
 }
 GOOD: Final = {"tone": "good", "text": "", "detail": "", "change": None, "parts": QUIET}
+FAR: Final = {
+    "metric": "zero_results_share",
+    "grouping": "all",
+    "segment": "all",
+    "before": 0.01,
+    "now": 0.4,
+    "z": 20.0,
+    "text": "Of all searches 40 % returned no results in the last settled hour; 1 % is usual.",
+}
 AS_GOOD: Final = "Up to 11:58 search was as good as in the last weeks"
 OPEN: Final = {
     "id": "c-1-country-DE",
@@ -327,6 +336,32 @@ async def test_while_it_catches_up_nothing_is_judged(page: Page, daemon: Daemon)
     assert await page.value("verdict.className") == "wait"
 
 
+async def test_what_is_far_from_usual_goes_before_what_was_planned_where_it_is_known(
+    page: Page, daemon: Daemon
+) -> None:
+    planned = HEADLINE | {"parts": PARTS | {"state": "planned", "far": FAR["metric"]}}
+    told = {"headline": planned, "open": [OPEN | {"state": "planned"}], "traffic": [FAR]}
+    catching: dict[str, Any] | None = None
+
+    def altered(answer: dict[str, Any]) -> dict[str, Any]:
+        if "headline" in answer:
+            return answer | {"closed": [], "standing": []} | told
+        return answer | {"catching_up": catching} if "catching_up" in answer else answer
+
+    await page.alter("*/api/v1/*", altered)
+    await page.open(daemon.url)
+    await page.until(f"document.querySelector('#headline').innerText + '.' === {FAR['text']!r}")
+    assert (await text(page, "#second")).startswith("Scores: Search in DE is much worse since ")
+    assert await text(page, "#runbook a") == "RelevancedZeroResultsRising"
+    for name in ("cause", "traffic", "acknowledged", "acknowledge"):
+        assert await page.value(f"document.getElementById('{name}').hidden"), name
+    catching = {"behind_seconds": 97.0, "remaining_seconds": 840.0, "words": "27 h behind"}
+    await page.until("document.querySelector('#headline').innerText.endsWith(', as planned')")
+    assert await text(page, "#runbook a") == "RelevancedScoreDropped"
+    assert await page.value("document.querySelector('#traffic').hidden")
+    assert not await page.value("document.querySelector('#acknowledge').hidden")
+
+
 @pytest.mark.parametrize("size", [DESKTOP, PHONE])
 async def test_an_open_change_is_understood_on_the_first_screen(
     page: Page, story: Reading, size: tuple[int, int]
@@ -474,8 +509,8 @@ async def test_a_live_fall_comes_first_only_while_no_change_is_open(
                     row |= {"verdict": "worse", "difference": -0.2, "noise": 0.01}
                     row |= {"since": answer["as_of"]}
                     row["before"] |= {"mean": 0.5}
-        told = HEADLINE if open_now else GOOD
-        answer |= {"settled_until": answer["as_of"], "closed": [], "standing": []}
+        told = HEADLINE if open_now else GOOD | {"parts": QUIET | {"far": FAR["metric"]}}
+        answer |= {"settled_until": answer["as_of"], "closed": [], "standing": [], "traffic": [FAR]}
         return answer | {"headline": told, "open": open_now}
 
     open_now: list[dict[str, Any]] = []
@@ -484,6 +519,8 @@ async def test_a_live_fall_comes_first_only_while_no_change_is_open(
     said = str(await page.until("document.querySelector('#verdict.worse #headline')?.innerText"))
     assert said.startswith("US: RR@10 down 40") and said.endswith("(live, still gathering)")
     assert "this may pass" in await text(page, "#cause")
+    assert (await text(page, "#traffic")).startswith(f"▼ {FAR['text']}"), "it is not told first"
+    assert await page.value("document.querySelector('#act-todo').hidden")
     live = "document.querySelector('#view input:checked').value === 'live'"
     assert await page.until(live), "the table is that of the headline"
     open_now.append(OPEN)

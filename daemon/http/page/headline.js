@@ -68,7 +68,7 @@ export const toldChange = (health, found) => (headlineFar(health, found) ? null 
 export function headlineAlert(health, found) {
   const far = headlineFar(health, found);
   if (far) return TRAFFIC_ALERTS[far.metric];
-  const change = toldChange(health, found);
+  const change = headlineChange(found.settled);
   if (!change) return null;
   return change.judged ? "RelevancedJudgedScoreDropped" : "RelevancedScoreDropped";
 }

@@ -1,7 +1,8 @@
 """Watches whether Redis may evict keys: state that it deletes is lost."""
 
 import asyncio
-from typing import Final, Protocol
+from collections.abc import Awaitable, Callable
+from typing import Final
 
 import structlog
 
@@ -13,18 +14,14 @@ LOOK_EVERY_S: Final = 10.0
 logger = structlog.get_logger(__name__)
 
 
-class HasPolicy(Protocol):
-    """What knows the eviction policy of the server."""
-
-    async def eviction_policy(self) -> str | None: ...  # noqa: D102
-
-
-async def watch_eviction(server: HasPolicy, telemetry: Telemetry, stop: asyncio.Event) -> None:
+async def watch_eviction(
+    ask_policy: Callable[[], Awaitable[str | None]], telemetry: Telemetry, stop: asyncio.Event
+) -> None:
     """Export the eviction policy of Redis, and warn of one that loses state. Checked again and
     again: another server may take over."""
     last: str | None = None
     while True:
-        policy = await server.eviction_policy()
+        policy = await ask_policy()
         if policy is not None and policy != last:
             last = policy
             telemetry.set_eviction_policy(policy)
