@@ -43,8 +43,11 @@ shortened. Offsets keep their length."""
 HOUR_MS: Final = 3_600_000
 WEEK_MS: Final = 7 * 24 * HOUR_MS
 WEEKS: Final = 2
-HISTORY_MS: Final = 7 * HOUR_MS
-"""Length of the simulated traffic of each week; it ends at the current time of the week."""
+HISTORY_MS: Final = 8 * HOUR_MS
+"""The simulated traffic of each week begins so long before the current time of the week: six whole
+hours of it have settled, and the first hour does not count, whatever the minute of the hour."""
+BEYOND_MS: Final = HOUR_MS
+"""That of earlier weeks goes on so long after it: their hours are whole, as in life."""
 SEARCHES_PER_HOUR: Final = 2600
 LIVE_PER_SECOND: Final = 60
 RESEND_S: Final = 10
@@ -97,8 +100,9 @@ def history(
         regression = Regression(after_s, {"country": "BR"}) if broken else None
         rate = SEARCHES_PER_HOUR / 3600 * EVENTS_PER_IMPRESSION
         traffic = Traffic(seed=7, rate=rate, regression=regression, shares=SHARES)
-        end_ms = now_ms - week * WEEK_MS
-        events = generate_events(traffic, end_ms - HISTORY_MS)
+        then_ms = now_ms - week * WEEK_MS
+        end_ms = then_ms + (BEYOND_MS if week else 0)
+        events = generate_events(traffic, then_ms - HISTORY_MS)
         for at_ms, event in takewhile(lambda timed: timed[0] < end_ms, events):  # noqa: B023
             named = {**event, "impression_id": f"{week}-{event['impression_id']}"}
             if keeps(named, at_ms):
