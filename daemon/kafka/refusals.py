@@ -76,7 +76,8 @@ async def obstacle_of(settings: KafkaSettings, error: Exception) -> Obstacle:
     found = sorted((one for one in asked if one), key=lambda one: _ORDER.index(one.fault))
     if found and found[0].fault != "unreachable":
         return found[0]
-    return Obstacle("unreachable", f"the cluster does not answer: {error}")
+    said = ", ".join(one.reason for one in found) or error
+    return Obstacle("unreachable", f"the cluster does not answer: {said}")
 
 
 def _user(settings: KafkaSettings) -> str:
@@ -121,4 +122,6 @@ def _of_broker(settings: KafkaSettings, broker: str, error: Exception) -> Obstac
         closes = "closes the connection when it is asked: it may want TLS, or a login"
         protocol = f"kafka.security_protocol = {settings.security_protocol}"
         return Obstacle("tls", f"{broker} {closes} ({protocol})")
-    return Obstacle("unreachable", f"{broker}: {error}")
+    if isinstance(error, TimeoutError):
+        return Obstacle("unreachable", f"{broker}: no answer within {PATIENCE_S:g} s")
+    return Obstacle("unreachable", f"{broker}: {getattr(error, 'strerror', None) or error}")

@@ -1,7 +1,7 @@
 """Where reading of a lane resumes, once its logs are known to be the ones that were read."""
 
 import asyncio
-from collections.abc import Awaitable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
@@ -35,9 +35,8 @@ async def log_bounds(
     Raises Unavailable.
     """
     places = list(topic_partitions)
-    starts, ends = await _answer(
-        asyncio.gather(consumer.beginning_offsets(places), consumer.end_offsets(places))
-    )
+    asked = asyncio.gather(consumer.beginning_offsets(places), consumer.end_offsets(places))
+    starts, ends = await _answer(consumer, places, asked)
     return starts, ends
 
 
@@ -54,7 +53,7 @@ async def starting_offsets(consumer: Any, logs: Logs, start: Start, now_ms: int)
         # The end was asked for first: a record that arrives in between is not skipped.
         since_ms = max(now_ms - start.ms, 0)
         times = dict.fromkeys(logs, since_ms)
-        found = await _answer(consumer.offsets_for_times(times))
+        found = await _answer(consumer, logs, consumer.offsets_for_times(times))
         ends |= {tp: record.offset for tp, record in found.items() if record is not None}
     return {logs[place]: offset for place, offset in ends.items()}
 
@@ -64,7 +63,8 @@ async def first_times(
 ) -> dict[str, int]:
     """Return, by topic, the Kafka timestamp (ms) of the first record of its log; of several
     partitions, the latest: from then on all are there. Raises Unavailable."""
-    found = await _answer(consumer.offsets_for_times(dict.fromkeys(topic_partitions, 0)))
+    asked = consumer.offsets_for_times(dict.fromkeys(topic_partitions, 0))
+    found = await _answer(consumer, topic_partitions, asked)
     times: dict[str, int] = {}
     for (topic, _), record in found.items():
         if record is not None:
@@ -74,7 +74,7 @@ async def first_times(
 
 async def group_offsets(consumer: Any, logs: Logs) -> dict[str, int]:
     """Return, by log, the offset that the group stores, where it does. Raises Unavailable."""
-    found = await _answer(asyncio.gather(*map(consumer.committed, logs)))
+    found = await _answer(consumer, (), asyncio.gather(*map(consumer.committed, logs)))
     stored = zip(logs.values(), found, strict=True)
     return {log: offset for log, offset in stored if offset is not None}
 
@@ -133,12 +133,20 @@ def resume_offsets(
     return offsets, gaps
 
 
-async def _answer(request: Awaitable[T]) -> T:
+async def _answer(
+    consumer: Any, topic_partitions: Iterable[TopicPartition], request: Awaitable[T]
+) -> T:
+    """What the leaders of these partitions answer. Raises Unavailable, which names those without a
+    leader: the client waits for one."""
     try:
         async with asyncio.timeout(ANSWER_PATIENCE_S):
             return await request
     except TimeoutError as error:
-        raise Unavailable(f"no answer within {ANSWER_PATIENCE_S} s") from error
+        client = client_of(consumer)
+        without = [place for place in topic_partitions if _leader_of(client, place) is None]
+        named = ", ".join(f"{topic}[{partition}]" for topic, partition in sorted(without))
+        why = f": no leader of {named}" if named else ""
+        raise Unavailable(f"no answer within {ANSWER_PATIENCE_S} s{why}") from error
     except KafkaError as error:
         raise Unavailable(str(error)) from error
 
@@ -232,10 +240,16 @@ def _found(topic_partition: TopicPartition, data: bytes, offset: int) -> int | N
 
 
 def _leader(client: Any, topic_partition: TopicPartition) -> int:
-    leader = client.cluster.leader_for_partition(topic_partition)
-    if leader is None or leader < 0:
+    leader = _leader_of(client, topic_partition)
+    if leader is None:
         raise Unavailable(f"{topic_partition.topic}[{topic_partition.partition}]: no leader")
-    return int(leader)
+    return leader
+
+
+def _leader_of(client: Any, topic_partition: TopicPartition) -> int | None:
+    """The broker that leads a partition, as far as the client knows."""
+    leader = client.cluster.leader_for_partition(topic_partition)
+    return None if leader is None or leader < 0 else int(leader)
 
 
 NEVER_READ: Final = LogMark()

@@ -75,7 +75,8 @@ def kafka_case(broker: KafkaServer, authority: Authority, name: str) -> KafkaSet
         "plain to a TLS port": (tls, {}),
         "other name": (tls.replace("127.0.0.1", "localhost"), over_tls),
         "wrong CA": (tls, {**over_tls, "ssl_cafile": None}),
-        "nobody there": ("127.0.0.1:1", {}),
+        "nobody there": ("127.0.0.1:1,localhost:2", {}),
+        "no such host": ("no.such.host.invalid:9092", {}),
     }
     servers, others = cases[name]
     return KafkaSettings(servers, ("events",), **others)
@@ -91,7 +92,8 @@ KAFKA = {
     "plain to a TLS port": ("tls", "may want TLS, or a login .kafka.security_protocol = PLAIN"),
     "other name": ("tls", "for another name .*: see kafka.bootstrap_servers, or kafka.ssl_check"),
     "wrong CA": ("tls", "of an unknown authority .*: see kafka.ssl_cafile"),
-    "nobody there": ("unreachable", "the cluster does not answer"),
+    "nobody there": ("unreachable", "not answer: 127.0.0.1:1: Connect call failed.*, localhost:2: "),
+    "no such host": ("unreachable", "not answer: no.such.host.invalid:9092: [^\\[]+$"),
 }
 
 

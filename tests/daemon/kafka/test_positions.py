@@ -1,12 +1,15 @@
 """Where reading goes on in a log, and when its end is reached."""
 
+import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import pytest
 from aiokafka import TopicPartition
 
-from relevanced.daemon.kafka import is_at_end, not_yet_taken, resume_offset
+from relevanced.daemon.errors import Unavailable
+from relevanced.daemon.kafka import is_at_end, not_yet_taken, resume_offset, resuming
 from relevanced.daemon.worker import OffsetBeyondEnd
 
 A0 = TopicPartition("a", 0)
@@ -55,3 +58,20 @@ def test_end_counts_while_it_was_just_seen(
     next_offset: int, end: int | None, seen_ms: int | None, at_end: bool
 ) -> None:
     assert is_at_end(next_offset, end, seen_ms, now_ms=10_000) is at_end
+
+
+async def test_who_asks_without_an_answer_is_told_which_partitions_have_no_leader(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def never(_: object) -> None:
+        await asyncio.Event().wait()
+
+    leaders = {A0: 7, TopicPartition("a", 1): -1, TopicPartition("b", 0): None}
+    cluster = SimpleNamespace(leader_for_partition=leaders.__getitem__)
+    client = SimpleNamespace(cluster=cluster)
+    consumer = SimpleNamespace(_client=client, beginning_offsets=never, end_offsets=never)
+    monkeypatch.setattr(resuming, "ANSWER_PATIENCE_S", 0.01)
+    with pytest.raises(Unavailable, match=r"0\.01 s: no leader of a\[1\], b\[0\]$"):
+        await resuming.log_bounds(consumer, leaders)
+    with pytest.raises(Unavailable, match=r"0\.01 s$"):
+        await resuming.log_bounds(consumer, [A0])
