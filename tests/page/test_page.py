@@ -246,6 +246,33 @@ async def test_the_page_outlives_its_daemon(page: Page, daemon: Daemon) -> None:
     page.complaints = [one for one in page.complaints if "ERR_CONNECTION_REFUSED" not in one]
 
 
+OF_A_LATER_VERSION = """(() => {
+  const before = window.fetch;
+  window.fetch = async (path, ...more) => {
+    const answer = await before(path, ...more);
+    if (!path.startsWith("api/v1/changes")) return answer;
+    const found = await answer.json();
+    found.headline.parts = { ...found.headline.parts, state: "of a later version" };
+    return new Response(JSON.stringify(found));
+  };
+  document.dispatchEvent(new Event("visibilitychange"));
+})()"""
+
+
+async def test_a_page_that_cannot_show_an_answer_says_to_reload_it(
+    page: Page, daemon: Daemon
+) -> None:
+    """It was loaded before an upgrade, and the daemon answers with what it does not know."""
+    await page.open(daemon.unfolded + "&window=1m&view=live")
+    await page.until(FULL)
+    await page.value(OF_A_LATER_VERSION)
+    said = str(await page.until("!lost.hidden && document.querySelector('#lost').innerText"))
+    assert "cannot show what the daemon answers" in said and "reload it" in said
+    assert "No answer from the daemon" not in said and "no connection" not in said
+    assert await text(page, "#link") == "cannot be shown"
+    page.complaints.clear()
+
+
 async def test_new_numbers_come_without_reloading(page: Page, daemon: Daemon) -> None:
     await page.open(daemon.unfolded + "&window=1m&view=live")
     await page.until(f"{ROW}.some(row => row.startsWith('US'))")

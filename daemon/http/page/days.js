@@ -1,7 +1,7 @@
 // The effect of an experiment by day, requested when somebody opens it: the server takes a moment for it.
 
 import { element, visible } from "./dom.js";
-import { ask } from "./requests.js";
+import { ask, reasonOf } from "./requests.js";
 import { interval } from "./tables.js";
 import { count, score } from "./words.js";
 
@@ -44,7 +44,7 @@ async function load(state) {
     state.body.replaceChildren(content);
   } catch (error) {
     state.loaded = 0;
-    state.body.replaceChildren(element("p", { class: "worse" }, `Effects by day cannot be shown: ${error.message}`));
+    state.body.replaceChildren(element("p", { class: "worse" }, `Effects by day cannot be shown: ${reasonOf(error)}`));
   }
 }
 

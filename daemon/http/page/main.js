@@ -13,7 +13,7 @@ import { BEYOND } from "./judged.js";
 import { JudgedPanel } from "./judgedpanel.js";
 import { showHealth, showVariants } from "./panels.js";
 import { QueryPanel } from "./querypanel.js";
-import { ask, requestAll } from "./requests.js";
+import { NoAnswer, ask, reasonOf, requestAll } from "./requests.js";
 import { findsClick, plain, subject } from "./headlinewords.js";
 import { RANGES, beginOf, levelBefore, stepsOf, usualOf } from "./steps.js";
 import { firstRows, ordered, restOf, showMetrics, showSegments } from "./tables.js";
@@ -31,7 +31,7 @@ const wide = new WideChart();
 const hourly = new Chart("an hour", "hour by hour");
 const queries = new QueryPanel();
 const judged = new JudgedPanel();
-const state = { health: null, failures: 0, lostSince: null, headlined: undefined, onlyLive: false, round: 0, timer: null };
+const state = { health: null, failures: 0, failure: null, lostSince: null, headlined: undefined, onlyLive: false, round: 0, timer: null };
 
 // ---- display ----
 
@@ -168,14 +168,17 @@ function showCharts(health, at, found) {
 
 function showLink() {
   const away = state.failures > 0;
+  const isLost = state.failure instanceof NoAnswer;
   document.body.classList.toggle("away", away);
   $("lost").hidden = !away;
   const late = state.health?.behind_seconds > LATE_SECONDS ? `${seconds(state.health.behind_seconds)} late` : "";
   $("link").className = away ? "away" : state.health?.ready && !late ? "" : "ill";
-  setText($("link"), away ? "daemon lost" : !state.health?.ready ? "not ready" : late || (state.health.recording ? "recorded" : "up to date"));
+  setText($("link"), away ? (isLost ? "daemon lost" : "cannot be shown") : !state.health?.ready ? "not ready" : late || (state.health.recording ? "recorded" : "up to date"));
   if (!away) return;
   const wait = RETRY_MS[Math.min(state.failures, RETRY_MS.length) - 1];
-  setText($("lost"), `No answer from the daemon since ${time(state.lostSince, true)} (${state.reason}). The page shows the last answer and tries again every ${seconds(wait / 1000)}.`);
+  const why = reasonOf(state.failure);
+  const text = isLost ? `No answer from the daemon since ${time(state.lostSince, true)} (${why}). The page shows the last answer and tries` : `${why} It tries`;
+  setText($("lost"), `${text} again every ${seconds(wait / 1000)}.`);
 }
 
 function showNothing(health) {
@@ -246,7 +249,8 @@ async function refresh() {
     if (round !== state.round) return;
     state.failures += 1;
     state.lostSince ??= Date.now();
-    state.reason = error.name === "TypeError" ? "no connection" : error.message;
+    state.failure = error;
+    if (!(error instanceof NoAnswer)) console.error(error);
   }
   showLink();
   const retry = RETRY_MS[Math.min(state.failures, RETRY_MS.length) - 1];

@@ -1,6 +1,6 @@
 // What is requested of queries, and when. They are read from the store and so change slowly: once a minute of event time.
 
-import { ask } from "./requests.js";
+import { ask, reasonOf } from "./requests.js";
 import { isWhole } from "./words.js";
 
 const HOUR_MS = 3600000;
@@ -118,7 +118,7 @@ export class QueryRequests {
     try {
       Object.assign(part, { found: await make(), fault: "" });
     } catch (error) {
-      Object.assign(part, { of: null, fault: error.name === "TypeError" ? "no connection" : error.message });
+      Object.assign(part, { of: null, fault: reasonOf(error) });
     }
     part.busy = false;
     if (this[name] !== part) return;

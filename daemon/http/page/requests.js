@@ -16,23 +16,33 @@ const KEPT_HOURS = 35 * 24;
 
 export const WHOLE = { grouping: "all", segment: "all" };
 
+// The daemon was not reached, or says why it has no answer. Every other error is one of the page itself.
+export class NoAnswer extends Error {}
+
 export async function ask(path, parameters = [], patience = PATIENCE_MS) {
   const query = new URLSearchParams(parameters);
-  const answer = await fetch(`api/v1/${path}${parameters.length ? `?${query}` : ""}`, { cache: "no-cache", signal: AbortSignal.timeout(patience) });
-  return read(answer, path);
-}
-
-async function read(answer, path) {
-  noteDate(answer.headers.get("Date"));
-  if (answer.ok) return answer.json();
-  const said = await answer.json().catch(() => ({}));
-  throw new Error(said.error ?? `${path}: status ${answer.status}`);
+  return answer(`${path}${parameters.length ? `?${query}` : ""}`, { cache: "no-cache" }, patience);
 }
 
 export async function send(method, path, body) {
   const sent = body === undefined ? {} : { headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
-  return read(await fetch(`api/v1/${path}`, { method, signal: AbortSignal.timeout(PATIENCE_MS), ...sent }), path);
+  return answer(path, { method, ...sent });
 }
+
+async function answer(path, options, patience = PATIENCE_MS) {
+  try {
+    const found = await fetch(`api/v1/${path}`, { signal: AbortSignal.timeout(patience), ...options });
+    noteDate(found.headers.get("Date"));
+    if (found.ok) return await found.json();
+    const said = await found.json().catch(() => ({}));
+    throw new NoAnswer(said.error ?? `${path.split("?")[0]}: status ${found.status}`);
+  } catch (error) {
+    throw error instanceof NoAnswer ? error : new NoAnswer(error.name === "TypeError" ? "no connection" : error.message);
+  }
+}
+
+// What to say of an error. The page that is shown may be of another version than the daemon that answers.
+export const reasonOf = (error) => (error instanceof NoAnswer ? error.message : `This page cannot show what the daemon answers (${error.message}). After an upgrade of the daemon, reload it.`);
 
 const pairs = ({ grouping, segment }) => [["grouping", grouping], ["segment", segment]];
 
