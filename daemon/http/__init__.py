@@ -73,7 +73,7 @@ from .security import (
     load,
     read_credentials,
 )
-from .server import CLOSING_PATIENCE_S, SHUTDOWN_PATIENCE_S, HttpServer, ListenError
+from .server import HttpServer, ListenError
 from .web_config import BCRYPT_COSTS, Tls, WebConfig, parse, refusal
 
 __all__ = (
@@ -92,7 +92,6 @@ __all__ = (
     "class_files",
     "CLASSES_PATH",
     "ClassFiles",
-    "CLOSING_PATIENCE_S",
     "compared_periods",
     "connections",
     "dated_file",
@@ -164,7 +163,6 @@ __all__ = (
     "Security",
     "segments",
     "server",
-    "SHUTDOWN_PATIENCE_S",
     "Stretch",
     "table_text",
     "TEXTS",

@@ -20,10 +20,8 @@ from structlog.testing import capture_logs
 
 from relevanced.daemon.config import ConfigError
 from relevanced.daemon.http import (
-    CLOSING_PATIENCE_S,
     OPEN_PATHS,
     READ_AGAIN_EVERY_S,
-    SHUTDOWN_PATIENCE_S,
     HttpServer,
     Security,
     Unusable,
@@ -33,11 +31,14 @@ from relevanced.daemon.http import (
     parse,
     read_credentials,
     requests,
+    server as http_server,
 )
 from relevanced.daemon.telemetry import Telemetry
 from tests.services.certificates import Authority, encrypt
 
 PATIENCE_S = 30.0
+AT_ONCE_S = 15.0
+"""Less than anything waits here, and far more than a busy machine takes."""
 CHEAP = "$2b$04$abcdefghijklmnopqrstuu8gGHls/mdv32ht0pJqcxptBcJ3WwHFi"
 """of `relevanced`"""
 USERS = f"basic_auth_users: {{bob: {CHEAP}}}\n"
@@ -219,7 +220,11 @@ async def test_only_tls_is_accepted(folder: Path) -> None:
                 await session.get(f"http://127.0.0.1:{client.server.port}/livez")
 
 
-async def test_stop_does_not_wait_for_the_closing_message_of_a_client(folder: Path) -> None:
+async def test_stop_does_not_wait_for_the_closing_message_of_a_client(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_server, "SHUTDOWN_PATIENCE_S", 2 * PATIENCE_S)
+
     def connect(port: int) -> ssl.SSLSocket:
         raw = socket.create_connection(("127.0.0.1", port))
         return client_context(folder).wrap_socket(raw, server_hostname="127.0.0.1")
@@ -232,7 +237,7 @@ async def test_stop_does_not_wait_for_the_closing_message_of_a_client(folder: Pa
             await asyncio.to_thread(connection.recv, 1)
             began_s = time.monotonic()
             await running.server.stop()
-            assert time.monotonic() - began_s < CLOSING_PATIENCE_S + SHUTDOWN_PATIENCE_S / 2
+            assert time.monotonic() - began_s < AT_ONCE_S
             connection.settimeout(PATIENCE_S)
             with suppress(ConnectionResetError):
                 while await asyncio.to_thread(connection.recv, 65_536):
@@ -242,7 +247,7 @@ async def test_stop_does_not_wait_for_the_closing_message_of_a_client(folder: Pa
 async def test_a_handshake_has_a_deadline_and_counts_as_a_connection(
     folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(requests, "HEAD_TIMEOUT_S", 1.0)
+    monkeypatch.setattr(requests, "HEAD_TIMEOUT_S", 3.0)
     monkeypatch.setattr(connections, "MOST_OF_AN_ADDRESS", 3)
     async with served(folder, tls()) as client:
         port = client.server.port
@@ -255,7 +260,7 @@ async def test_a_handshake_has_a_deadline_and_counts_as_a_connection(
                 with suppress(ConnectionResetError):
                     await reader.read()
                 ends_s.append(time.monotonic() - began_s)
-        assert max(ends_s[:2]) < 0.9 and 0.9 < min(ends_s[2:])
+        assert max(ends_s[:2]) < 2.9 and 2.9 < min(ends_s[2:])
         assert (await client.get("/livez"))[0] == 200
         for _, writer in clients:
             writer.close()
@@ -263,13 +268,14 @@ async def test_a_handshake_has_a_deadline_and_counts_as_a_connection(
     assert not [record for record in caplog.records if record.name != connections.__name__]
 
 
-async def test_stop_ends_a_handshake(folder: Path) -> None:
+async def test_stop_ends_a_handshake(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_server, "CLOSING_PATIENCE_S", PATIENCE_S)
     async with served(folder, tls()) as client:
         reader, writer = await asyncio.open_connection("127.0.0.1", client.server.port)
         await asyncio.sleep(0.1)
         began_s = time.monotonic()
         await client.server.stop()
-        assert time.monotonic() - began_s < CLOSING_PATIENCE_S
+        assert time.monotonic() - began_s < AT_ONCE_S
         with suppress(ConnectionResetError):
             assert await reader.read() == b""
         writer.close()

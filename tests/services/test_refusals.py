@@ -92,7 +92,7 @@ KAFKA = {
     "plain to a TLS port": ("tls", "may want TLS, or a login .kafka.security_protocol = PLAIN"),
     "other name": ("tls", "for another name .*: see kafka.bootstrap_servers, or kafka.ssl_check"),
     "wrong CA": ("tls", "of an unknown authority .*: see kafka.ssl_cafile"),
-    "nobody there": ("unreachable", "not answer: 127.0.0.1:1: Connect call failed.*, localhost:2: "),
+    "nobody there": ("unreachable", "not answer: 127.0.0.1:1: Connect call failed.*localhost:2: "),
     "no such host": ("unreachable", "not answer: no.such.host.invalid:9092: [^\\[]+$"),
 }
 

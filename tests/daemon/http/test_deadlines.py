@@ -12,7 +12,7 @@ from relevanced.daemon.http import HttpServer, requests
 from tests.daemon.http.raw_client import REQUEST, connect, parsed, read_to_end, serving
 
 SHORT_S = 0.3
-SOON_S = 3.0
+SOON_S = 20.0
 LARGE = b"GET /page/main.js HTTP/1.1\r\nHost: here\r\n\r\n"
 
 
