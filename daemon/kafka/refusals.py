@@ -76,7 +76,7 @@ async def obstacle_of(settings: KafkaSettings, error: Exception) -> Obstacle:
     found = sorted((one for one in asked if one), key=lambda one: _ORDER.index(one.fault))
     if found and found[0].fault != "unreachable":
         return found[0]
-    said = ", ".join(one.reason for one in found) or error
+    said = ", ".join(sorted(one.reason for one in found)) or error
     return Obstacle("unreachable", f"the cluster does not answer: {said}")
 
 
