@@ -4,10 +4,11 @@ Pure apart from the ends that it remembers: a new process calls nothing by these
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final, TypeAlias
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from relevanced.metrics import Booleans
 
@@ -84,12 +85,12 @@ class UsualCalls:
             each.window: each for each in comparisons if each.periods and each.unit in LANES
         }
         hour = by_window.get(weeks.HOUR)
-        if segments != self._segments or hour is None:
-            self._segments, self._ends = segments, []
+        former, self._segments = self._segments, segments
         if hour is None:
+            self._ends = []
             return None
         self._ends = [
-            end
+            end if segments == former else _of_segments(end, former, segments)
             for end in self._ends
             if end.unit == hour.unit and 0 < end_ms - end.end_ms <= KEPT_MS
         ]
@@ -172,6 +173,28 @@ class UsualCalls:
             )
             for name in (weeks.HOUR, weeks.THREE_HOURS, weeks.SIX_HOURS, weeks.DAY)
         }
+
+
+def _of_segments(end: _End, former: Sequence[Segment], segments: Sequence[Segment]) -> _End:
+    """The end with the rows of these segments; of one that was not there, nothing is known."""
+    at = {segment: row for row, segment in enumerate(former)}
+    rows = np.array([at.get(segment, len(former)) for segment in segments], np.int64)
+
+    def known(values: NDArray[Any], otherwise: float | bool) -> NDArray[Any]:
+        return np.concatenate([values, np.full_like(values[:1], otherwise)])[rows]
+
+    def sides(before: WeekSides) -> WeekSides:
+        return WeekSides(**{name: known(each, np.nan) for name, each in vars(before).items()})
+
+    def called(before: Called) -> Called:
+        return Called(**{name: known(each, False) for name, each in vars(before).items()})
+
+    return replace(
+        end,
+        hours=tuple(map(sides, end.hours)),
+        called=called(end.called),
+        alone=called(end.alone),
+    )
 
 
 def _made_of(comparison: BaselineComparison) -> MadeOf:

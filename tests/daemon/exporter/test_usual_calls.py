@@ -116,17 +116,24 @@ def test_what_gets_worse_by_rising_is_called_too() -> None:
     assert result is not None and result.called[0].tolist() == [True, True, True]
 
 
-def test_other_segments_begin_the_time_anew_and_no_comparison_calls_nothing() -> None:
+def test_segments_that_come_and_go_leave_what_is_known_of_the_others() -> None:
+    """Where a grouping has many rare segments, some do at every look."""
     calls = UsualCalls(PLAN)
-    looks(calls, range(0, 20), 0.54)
-    few = [
-        replace(
-            each,
-            recent=each.recent[:2],
-            periods={back: rows[:2] for back, rows in each.periods.items()},
-        )
-        for each in comparisons(0.54)
-    ]
-    result = calls.take(NOW_MS + 20 * MINUTE_MS, few, NAMES[:2], ChangeSettings())
-    assert result is not None and not result.called.any()
-    assert calls.take(NOW_MS + HOUR_MS, [], NAMES[:2], ChangeSettings()) is None
+
+    def called(minute: int, segments: int) -> list[bool]:
+        compared = [
+            replace(
+                each,
+                recent=each.recent[:segments],
+                periods={back: rows[:segments] for back, rows in each.periods.items()},
+            )
+            for each in comparisons(0.54)
+        ]
+        now_ms = NOW_MS + minute * MINUTE_MS
+        result = calls.take(now_ms, compared, NAMES[:segments], ChangeSettings())
+        assert result is not None
+        return [bool(each[0]) for each in result.called]
+
+    assert [called(minute, 2 if minute % 2 else 3) for minute in range(18)][-1] == [True, True]
+    assert called(18, 3) == [True, True, False], "the last one was away for a while"
+    assert calls.take(NOW_MS + HOUR_MS, [], NAMES, ChangeSettings()) is None
