@@ -24,6 +24,7 @@ TABLE: Final = {
     "tests/chaos": REST,
     # simulated shops for days, and one change planted in each stored field
     "tests/daemon/changes/test_repairs.py": REST,
+    "tests/daemon/exporter/test_weeks_later.py": REST,
     "tests/daemon/recompute/verify/test_plants.py": REST,
     # what would be proven wrongly without a rule, by many cuts of a log
     "tests/daemon/recompute/verify/test_proof.py::test_most_cuts_prove_something": REST,

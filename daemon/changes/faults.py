@@ -161,9 +161,7 @@ def _without_past(
     end_ms, news = levels.look.end_ms, []
     doubtful: list[tuple[FallCall, Fall | FallCall, float]] = []
     last = {fall.series: fall for fall in falls}
-    over = [
-        (_earliest(f) - AT_ONCE_MS, f.recovered_ms) for f in falls if f.recovered_ms is not None
-    ]
+    over = [(f.since_ms - AT_ONCE_MS, f.recovered_ms) for f in falls if f.recovered_ms is not None]
     for call in calls:
         at_ms, own = call.onset.likely, last.get(call.series)
         ends = [end for begin, end in over if begin <= at_ms <= end]
@@ -182,10 +180,6 @@ def _without_past(
     return news + [call for (call, *_), is_low in zip(doubtful, are_low, strict=True) if is_low]
 
 
-def _earliest(fall: Fall) -> float:
-    return fall.onset.likely if fall.onset.earliest is None else fall.onset.earliest
-
-
 def _together(falls: Sequence[Fall]) -> list[list[Fall]]:
     """The falls whose intervals meet, together: that of the narrowest interval is that of the
     fault, so that a wide one does not join faults that are hours apart."""
@@ -198,7 +192,7 @@ def _together(falls: Sequence[Fall]) -> list[list[Fall]]:
                 members.append(fall)
                 break
         else:
-            first = max(_earliest(fall), onset.likely - AT_ONCE_MS)
+            first = max(fall.since_ms, onset.likely - AT_ONCE_MS)
             last = min(onset.latest, onset.likely + AT_ONCE_MS)
             found.append((first, last, [fall]))
     return [members for *_, members in found]

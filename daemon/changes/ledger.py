@@ -28,8 +28,9 @@ LOW_Z: Final = -4.0
 """A segment is called diluted, or to have fallen too, from here on."""
 REOPENS_MS: Final = 24 * HOUR_MS
 """A score that falls again so soon after its recovery had not recovered."""
-KEPT_MS: Final = 14 * 24 * HOUR_MS
-"""So long are falls that are over remembered: their hours are in no baseline."""
+KEPT_MS: Final = 22 * 24 * HOUR_MS
+"""So long are falls that are over remembered: none of their hours tells what is usual, for which
+three weeks are looked at."""
 STANDING_MS: Final = 7 * 24 * HOUR_MS
 """What has been low for longer is the state of things, and no news."""
 
@@ -117,6 +118,11 @@ class Fall:
     more."""
 
     @property
+    def since_ms(self) -> float:
+        """From when on it may have been low."""
+        return self.onset.likely if self.onset.earliest is None else self.onset.earliest
+
+    @property
     def ended_ms(self) -> float | None:
         """When it recovered, or nothing was comparable any more; None while it is open."""
         superseded_ms = None if self.superseded is None else float(self.superseded.since_ms)
@@ -183,8 +189,7 @@ def without_falls(look: Look, falls: Iterable[Fall]) -> ScoreTimeline:
         return look.timeline
     counted = np.ones(look.timeline.scored.shape, np.bool_)
     for fall, recovered_ms in over:
-        since = fall.onset.likely if fall.onset.earliest is None else fall.onset.earliest
-        inside = (look.timeline.ends > since) & (look.timeline.starts < recovered_ms)
+        inside = (look.timeline.ends > fall.since_ms) & (look.timeline.starts < recovered_ms)
         counted[inside, at[fall.series]] = False
     return look.timeline.only(counted)
 

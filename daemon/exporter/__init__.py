@@ -86,7 +86,7 @@ from .published import (
 from .publisher import Publisher
 from .sample_series import TAKEN, experiment_samples, file_samples, label_names
 from .scorer import Scorer
-from .timelines import REACH_HOURS, Timelines
+from .timelines import REACH_HOURS, RESELECT_MS, Timelines
 
 __all__ = (
     "APART_MS",
@@ -154,6 +154,7 @@ __all__ = (
     "QueryReads",
     "REACH_HOURS",
     "REACH_MS",
+    "RESELECT_MS",
     "Reading",
     "refresh_after_s",
     "render_changes",

@@ -139,7 +139,7 @@ class ChangeDetector:
         basis: Basis,
         end_ms: int,
     ) -> Detection:
-        timeline = self._timelines.of(views, history, basis.gauges, end_ms)
+        timeline = self._timelines.of(views, history, basis.gauges, end_ms, self.falls)
         if timeline is None:
             return Detection()
         self.apart_ms = timeline.scored.size // CELLS_PER_MS

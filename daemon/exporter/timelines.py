@@ -16,7 +16,7 @@ import numpy as np
 
 from relevanced.metrics import Booleans, Floats, Integers
 
-from ..changes import Counts, FeedbackGap, ScoreTimeline, are_in_gaps, gaps_in, with_gaps
+from ..changes import Counts, Fall, FeedbackGap, ScoreTimeline, are_in_gaps, gaps_in, with_gaps
 from ..panes import days_before, pane_start
 from ..plan import Plan
 from ..views import WHOLE, HourHistory, LaneView, Segment, Selection, kept_from
@@ -25,7 +25,9 @@ from .baselines import DAY, WEEK, WEEKS, best_case_of, outages
 RESELECT_MS: Final = 600_000
 """Event time after which the segments are selected anew, which sums all bins again."""
 SUMMED_AT_ONCE: Final = 96
-"""Hours that a look sums at most, the newest first: the first looks do not reach far back."""
+"""Hours that a look after the first sums at most. Until all are summed of segments that were
+selected anew, and of hours that changed, what was summed before serves: by fewer hours than before,
+less would be usual, and a fall would seem to recover."""
 CELLS: Final = 1 << 21
 """Numbers that the hours may take: with very many segments fewer hours are kept."""
 FINEST_OF_HOURS: Final = 4
@@ -61,24 +63,33 @@ class Timelines:
         self._selected_ms = 0
         self._panes: dict[_Key, _Sum] = {}
         self._hours: dict[int, _Sum] = {}
+        self._next: Selection | None = None
+        """Selected anew; it takes the place of the other once all of its hours are summed."""
+        self._next_hours: dict[int, _Sum] = {}
         self._best_case = best_case_of(plan)
         last = plan if self._best_case is None else self._best_case
         self._columns = slice(0, last.weight_column)
         nothing = np.zeros((0, 0, len(plan.count_columns)))
         self.counts = Counts({}, nothing)
         """The counts of the segments in the bins of the last timeline."""
+        self._fallen = np.zeros((0, 0, 0), np.bool_)
+        """(hours, segments, metrics): what had fallen, in the hours of the last timeline."""
         self.gaps: tuple[FeedbackGap, ...] = ()
         """When feedback was missing: these bins are as empty. Each timeline finds new ones."""
 
     def of(
-        self, views: Sequence[LaneView], history: HourHistory, gauges: Selection, end_ms: int
+        self,
+        views: Sequence[LaneView],
+        history: HourHistory,
+        gauges: Selection,
+        end_ms: int,
+        falls: Sequence[Fall] = (),
     ) -> ScoreTimeline | None:
         """The bins that end by `end_ms`; None where none has an impression. `history` must have
-        taken these views. Raises Damaged."""
-        selection = self._select(gauges, end_ms)
+        taken these views. No hour of a fall that is over says what is usual. Raises Damaged."""
+        selection = self._select(gauges, history, end_ms)
         spans, before_ms = self._spans(views, history, end_ms)
         self._sum_panes(views, spans, selection)
-        self._sum_hours(history, selection)
         hours = [start for start in sorted(self._hours) if start + self._plan.hour_ms <= before_ms]
         first_ms = end_ms - REACH_HOURS * self._plan.hour_ms
         recent = [start for start in hours if start >= first_ms]
@@ -97,7 +108,23 @@ class Timelines:
         bins, starts, ends = np.array(rows[kept]), starts[kept], ends[kept]
         self._find_gaps(bins, starts, ends, end_ms)
         bins[are_in_gaps(starts, ends, self.gaps)] = 0
+        self._fallen = self._hours_of(falls, hours)
         return self._timeline(bins, starts, ends, hourly, hours)
+
+    def _hours_of(self, falls: Sequence[Fall], hours: Sequence[int]) -> Booleans:
+        """(hours, segments, metrics): where a score had fallen, and has recovered since."""
+        at = {segment: index for index, segment in enumerate(self.segments)}
+        names = {metric.name: index for index, metric in enumerate(self._plan.metrics)}
+        starts = np.array(hours, np.int64)
+        found = np.zeros((len(hours), len(at), len(names)), np.bool_)
+        for fall in falls:
+            grouping, name, metric = fall.series
+            segment = grouping, name
+            if fall.recovered_ms is None or metric not in names or segment not in at:
+                continue
+            inside = (starts + self._plan.hour_ms > fall.since_ms) & (starts < fall.recovered_ms)
+            found[inside, at[segment], names[metric]] = True
+        return found
 
     def _find_gaps(self, bins: Floats, starts: Integers, ends: Integers, end_ms: int) -> None:
         names = self._plan.count_columns
@@ -107,13 +134,25 @@ class Timelines:
             found = gaps_in(starts, ends, shown - empty, feedback)
             self.gaps = with_gaps(self.gaps, tuple(found), end_ms)
 
-    def _select(self, gauges: Selection, end_ms: int) -> Selection:
-        due = not 0 <= end_ms - self._selected_ms < RESELECT_MS
-        if self._selection is None or (due and gauges.segments != self._selection.segments):
-            self._panes, self._hours = {}, {}
-            self._selection, self.segments = gauges, gauges.segments
-        if due:
+    def _select(self, gauges: Selection, history: HourHistory, end_ms: int) -> Selection:
+        """The segments of this look, the hours of which are summed then."""
+        if self._selection is None:
             self._selected_ms = end_ms
+            self._selection, self.segments = gauges, gauges.segments
+            self._hours, _ = self._summed(history, gauges, {}, len(history.starts))
+            return gauges
+        if not 0 <= end_ms - self._selected_ms < RESELECT_MS:
+            self._selected_ms = end_ms
+            if self._next is None and gauges.segments != self._selection.segments:
+                self._next, self._next_hours = gauges, {}
+        if self._next is not None:
+            self._next_hours, is_whole = self._summed(history, self._next, self._next_hours)
+            if is_whole:
+                self._selection, self.segments = self._next, self._next.segments
+                self._panes, self._hours = {}, self._next_hours
+                self._next, self._next_hours = None, {}
+                return self._selection
+        self._hours, _ = self._summed(history, self._selection, self._hours)
         return self._selection
 
     def _spans(
@@ -164,26 +203,35 @@ class Timelines:
             summed[key] = _Sum(pages, rows[:, self._columns].copy())
         self._panes = summed
 
-    def _sum_hours(self, history: HourHistory, selection: Selection) -> None:
+    def _summed(
+        self,
+        history: HourHistory,
+        selection: Selection,
+        known: dict[int, _Sum],
+        most: int = SUMMED_AT_ONCE,
+    ) -> tuple[dict[int, _Sum], bool]:
+        """The hours of these segments, at most so many of them summed now, the newest first; and
+        whether all are as they are now."""
         width = len(selection.segments) * (self._columns.stop - self._columns.start)
         traffic = history.traffic()
         covered = range(min(traffic, default=0), max(traffic, default=0) + 1, self._plan.hour_ms)
         left_out = outages(traffic, covered) | history.lost if traffic else history.lost
-        known = (start for start in history.starts if start >= self._since_ms)
-        wanted = [start for start in known if start not in left_out]
+        since = (start for start in history.starts if start >= self._since_ms)
+        wanted = [start for start in since if start not in left_out]
         wanted = wanted[-max(CELLS // width, 1) :]
-        summed: dict[int, _Sum] = {}
-        left = SUMMED_AT_ONCE
+        summed, left, is_whole = dict[int, _Sum](), most, True
         for start in reversed(wanted):
             version = (history.version_of(start),)
-            before = self._hours.get(start)
-            if before is not None and _are_the_same(before.of, version):
+            before = known.get(start)
+            if before is None or not _are_the_same(before.of, version):
+                is_whole = left > 0
+                if is_whole:
+                    left -= 1
+                    rows = history.folded(start, selection)[:, self._columns]
+                    before = _Sum(version, rows.copy())
+            if before is not None:
                 summed[start] = before
-            elif left:
-                left -= 1
-                rows = history.folded(start, selection)[:, self._columns]
-                summed[start] = _Sum(version, rows.copy())
-        self._hours = summed
+        return summed, is_whole
 
     def _timeline(
         self, rows: Floats, starts: Integers, ends: Integers, hourly: Booleans, hours: list[int]
@@ -229,7 +277,8 @@ class Timelines:
         rows = np.array([self._hours[start].rows for start in hours])
         rows = rows[..., columns]
         scored, sums = rows[..., 0::3], rows[..., 1::3] / units
-        means = np.divide(sums, scored, out=np.full(scored.shape, np.nan), where=scored > 0)
+        tells = (scored > 0) & ~self._fallen
+        means = np.divide(sums, scored, out=np.full(scored.shape, np.nan), where=tells)
         table = np.concatenate([means.reshape(len(hours), -1), np.full((1, means[0].size), np.nan)])
         at = {start: index for index, start in enumerate(hours)}
         of_bin = pane_start((starts + ends) // 2, hour_ms)

@@ -46,7 +46,6 @@ def broken(request: pytest.FixtureRequest) -> Iterator[tuple[int, Reading]]:
     break_ms = NOW_MS - ago_ms
     site = Site(break_ms - max(ago_ms // 5, HOUR_MS), break_ms, 0.65, PER_MINUTE)
     publisher = Publisher(PLAN)
-    reading(site, NOW_MS - MINUTE_MS, publisher)  # The first look sums the last four days only.
     yield break_ms, reading(site, NOW_MS, publisher)
 
 
