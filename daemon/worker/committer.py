@@ -11,6 +11,7 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from functools import partial
 from typing import Any, Final, TypeAlias, TypeVar
 
 import structlog
@@ -40,7 +41,7 @@ REDIS: Final = "Redis"
 DEAD_LETTERS: Final = "dead letters"
 LETTERS_AT_ONCE: Final = 50
 LETTERS_TIMEOUT_S: Final = 3.0
-"""Dead letters that are not acknowledged within this time are sent again."""
+"""So long does a rebalance wait for dead letters that are not acknowledged."""
 NOT_OURS: Final = "another process claimed the lane, or the store lost or rolled back its state"
 
 
@@ -72,7 +73,7 @@ class Committer:
         with self._telemetry.span("relevanced.commit", lane=lane) as span:
             if letters:
                 self._refused_records.log(letters, time.monotonic())
-                await self._retry(lane, DEAD_LETTERS, lambda: self._publish(letters))
+                await self._publish(lane, letters)
             commit = plan_commit(claimed, idle_ms)
             answer = await self._retry(lane, REDIS, lambda: self._store.commit(commit))
             span.set_attribute("result", answer)
@@ -146,17 +147,34 @@ class Committer:
         if self._integrity.is_due(owned):
             await self._verify(owned, idle_ms)
 
-    async def _publish(self, letters: list[DeadLetter]) -> None:
-        while letters and self._dead_letters is not None:
-            chunk = letters[:LETTERS_AT_ONCE]
-            try:
-                async with asyncio.timeout(LETTERS_TIMEOUT_S):
-                    await self._dead_letters.publish(chunk)
-            except TimeoutError as error:
-                raise Unavailable("not acknowledged in time") from error
-            # Acknowledged letters are not sent again, however long the others take.
-            del letters[: len(chunk)]
-            self._telemetry.dead_letters.inc(len(chunk))
+    async def _publish(self, lane: int, letters: list[DeadLetter]) -> None:
+        """Send these, some at a time. A rebalance waits for them no longer than for anything else,
+        but what is on its way is waited for and not sent again: a topic that takes longer than that
+        would get the same letters for ever."""
+        topic, sending = self._dead_letters, None
+        if topic is None:
+            return
+
+        async def acknowledged(chunk: list[DeadLetter]) -> None:
+            nonlocal sending
+            if sending is None:
+                sending = asyncio.create_task(topic.publish(chunk))
+            done, _ = await asyncio.wait({sending}, timeout=LETTERS_TIMEOUT_S)
+            if not done:
+                raise Unavailable("not acknowledged in time")
+            ended, sending = sending, None
+            ended.result()
+
+        try:
+            while letters:
+                chunk = letters[:LETTERS_AT_ONCE]
+                await self._retry(lane, DEAD_LETTERS, partial(acknowledged, chunk))
+                del letters[: len(chunk)]
+                self._telemetry.dead_letters.inc(len(chunk))
+        finally:
+            if sending is not None:
+                sending.cancel()
+                await asyncio.gather(sending, return_exceptions=True)
 
     async def _retry(self, lane: int, server: str, call: Callable[[], Awaitable[T]]) -> T:
         """Call until there is an answer. A rebalance waits for a call in flight, but not for the

@@ -465,6 +465,40 @@ async def test_dead_letters_are_retried_as_long_as_it_takes() -> None:
     assert (store.claims, len(letters.taken)) == (1, 1)
 
 
+class SlowLetters(Letters):
+    """Takes dead letters so long after they were sent."""
+
+    def __init__(self, takes_s: float) -> None:
+        super().__init__()
+        self.takes_s = takes_s
+        self.times_sent = 0
+
+    async def publish(self, letters: Sequence[DeadLetter]) -> None:
+        self.times_sent += 1
+        await asyncio.sleep(self.takes_s)
+        await super().publish(letters)
+
+
+async def test_dead_letters_on_their_way_are_waited_for_and_not_sent_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A topic that takes longer than a rebalance waits would get them for ever."""
+    monkeypatch.setattr("relevanced.daemon.worker.committer.LETTERS_TIMEOUT_S", 0.01)
+    log, store, letters = Log([b"{"]), Memory(), SlowLetters(0.1)
+    await work_until(lambda: store.offset == 1, log, store, letters)
+    assert (letters.times_sent, len(letters.taken)) == (1, 1)
+
+
+async def test_dead_letters_on_their_way_end_with_the_worker(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("relevanced.daemon.worker.committer.LETTERS_TIMEOUT_S", 0.01)
+    monkeypatch.setattr("relevanced.daemon.worker.worker.LAST_TRY_S", 0.05)
+    log, store, letters = Log([b"{"]), Memory(), SlowLetters(3600.0)
+    await work_until(lambda: letters.times_sent, log, store, letters)
+    assert (store.offset, letters.taken) == (0, [])
+
+
 async def test_a_stop_ends_a_long_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     """The commit of the batch in hand is tried once more."""
     monkeypatch.setattr(
@@ -588,3 +622,15 @@ async def test_the_known_rest_of_the_old_log_is_a_gap() -> None:
     store.lane.claim("before", offsets, {TOPIC: mark})
     await work_until(lambda: store.offset == 5, log, store)
     assert json.loads(store.lane.fields["counts"])["gap_records"] == {TOPIC: 7}
+
+
+async def test_what_is_known_of_a_lane_stays_while_it_is_taken_over() -> None:
+    """It is open in the source then, and its first commit under way: where it was read up to is
+    what tells a gap."""
+    log, stop = Log([]), asyncio.Event()
+    ports, process = Ports(log, Memory(), None), Process(Telemetry("test"), lambda: 0.0, stop)
+    ownership = Ownership(ports, process, Layouts(InForce(PLAN)), Beginning(LogEnd.EARLIEST, 1))
+    ownership.not_open[0] = "Redis: no answer"
+    await log.open(0, {TOPIC: 0})
+    ownership.drop_lost()
+    assert ownership.not_open == {0: "Redis: no answer"}
