@@ -63,7 +63,8 @@ class Ownership:
         for lane in lost:
             self.forget(lane)
             self._attempts.pop(lane, None)
-        for lane in self.not_open.keys() - assigned:
+        # What is open in the source is being taken over, and not open yet.
+        for lane in self.not_open.keys() - assigned - self._source.open_lanes:
             del self.not_open[lane]
             self._attempts.pop(lane, None)
             self._telemetry.lane_stopped.labels(str(lane)).set(0)
