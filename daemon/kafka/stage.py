@@ -40,7 +40,15 @@ from .offsets import IdleLogs, Record, is_at_end
 from .partition_faults import Pulse
 from .partitioners import JAVA, PARTITIONERS
 from .stage_clients import StageProducer, StageReader
-from .stage_offsets import Beginnings, Noted, beginnings, first_of, place_text, store_note
+from .stage_offsets import (
+    Beginnings,
+    Noted,
+    answered_by_group,
+    beginnings,
+    first_of,
+    place_text,
+    store_note,
+)
 from .topic_ids import Fence, fetch_by_id
 from .topic_partition import TopicPartition
 from .topics import Diagnosis, NoteCounts, fault_of, ignore_counts
@@ -222,6 +230,8 @@ class RekeyStage:
             if advice:
                 self._ports.note(fault)
         self._to_begin |= self._runs.keys()
+        for place in self._runs:  # how far it is behind is not known until it begins again
+            self._ports.show_lag(*place, None)
         self._runs.clear()
         self._letters.clear()
 
@@ -324,7 +334,7 @@ class RekeyStage:
     ) -> None:
         new = {place: at for place, at in points.items() if self._committed.get(place) != at}
         if new and generation == self._generation:
-            await self._consumer.commit(new)
+            await answered_by_group(self._consumer.commit(new))
             self._committed |= new
 
     # Where sources begin

@@ -7,10 +7,11 @@ instant, with the first note. So a source without an offset later on is a new pa
 forgotten by the group.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
 import structlog
@@ -25,6 +26,9 @@ from .aiokafka_patches import client_of
 from .resuming import ids_by_leader, log_bounds, require_same_topic, resume_offset, starting_offsets
 from .topic_partition import TopicPartition
 
+T = TypeVar("T")
+
+GROUP_PATIENCE_S: Final = 10.0
 Stored: TypeAlias = tuple[int, str]
 """The offset of a source that the group stores, and the metadata with it."""
 
@@ -160,7 +164,8 @@ async def _stored(
     consumer: Any, places: Iterable[TopicPartition], own: Sequence[TopicPartition]
 ) -> tuple[dict[TopicPartition, Stored | None], Noted | None]:
     """What the group stores of each source, and its note."""
-    found = await consumer._coordinator.fetch_committed_offsets([*places, own[0]])
+    asked = consumer._coordinator.fetch_committed_offsets([*places, own[0]])
+    found = await answered_by_group(asked)
     stored = {place: (at.offset, at.metadata) for place, at in found.items() if at.offset >= 0}
     return {place: stored.get(place) for place in places}, _read(stored.get(own[0]))
 
@@ -182,7 +187,21 @@ async def store_note(
     note = OffsetAndMetadata(0, msgspec.json.encode(noted).decode())
     offsets = {place: OffsetAndMetadata(offset, "") for place, offset in new.items()}
     assignment = consumer._subscription.subscription.assignment
-    await consumer._coordinator.commit_offsets(assignment, {**offsets, own[0]: note})
+    stored = {**offsets, own[0]: note}
+    await answered_by_group(consumer._coordinator.commit_offsets(assignment, stored))
+
+
+async def answered_by_group(request: Awaitable[T]) -> T:
+    """What the coordinator of the group answers. The client looks for one without end. Raises
+    Unavailable."""
+    try:
+        async with asyncio.timeout(GROUP_PATIENCE_S):
+            return await request
+    except TimeoutError as error:
+        raise Unavailable(
+            f"the consumer group of the stage does not answer within {GROUP_PATIENCE_S:g} s: the"
+            " partition of __consumer_offsets that has it may have no leader"
+        ) from error
 
 
 def _read(stored: Stored | None) -> Noted | None:

@@ -11,7 +11,7 @@ from aiokafka import TopicPartition
 from aiokafka.structs import OffsetAndMetadata
 
 from relevanced.daemon.config import LogEnd
-from relevanced.daemon.errors import StartError
+from relevanced.daemon.errors import StartError, Unavailable
 from relevanced.daemon.kafka import stage_offsets
 from relevanced.daemon.lane import Pending
 from relevanced.daemon.worker import SourceState, state_in
@@ -265,3 +265,18 @@ def test_a_state_fits_into_the_metadata_of_an_offset() -> None:
     state = SourceState(1_795_176_000_000, pending)
     assert len(state.text()) < 300 and state_in(state.text()) == state
     assert state_in("") == SourceState()
+
+
+@pytest.mark.parametrize("asked", ["fetch_committed_offsets", "commit_offsets"])
+async def test_a_group_that_does_not_answer_is_said(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, asked: str
+) -> None:
+    """The client looks for a coordinator without end."""
+
+    async def never(*_: object) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(stage_offsets, "GROUP_PATIENCE_S", 0.01)
+    monkeypatch.setattr(cluster._coordinator, asked, never)
+    with pytest.raises(Unavailable, match=r"the consumer group .* does not answer within 0\.01 s"):
+        await cluster.beginnings(*SOURCES)
