@@ -101,7 +101,14 @@ from .redis.lane_store import (
     Script,
     call_of,
 )
-from .redis.namespace import SIGN_OF_LIFE_EVERY_S, LaneCounts, Namespace, show_life, sweep_lanes
+from .redis.namespace import (
+    AWAY_MS,
+    SIGN_OF_LIFE_EVERY_S,
+    LaneCounts,
+    Namespace,
+    show_life,
+    sweep_lanes,
+)
 from .redis.port import Answer, DamagedLane, LaneDelta, Store, Term, missing_keys
 from .redis.registers import PERMISSION_S, AcceptedLogs, LaneRegister, MarkerLog
 from .redis.succession import RETIRED_MS, SILENT_MS, Generation, LayoutRegistry
@@ -126,6 +133,7 @@ __all__ = (
     "ADMITTED_KEY",
     "Answer",
     "answered",
+    "AWAY_MS",
     "blob_keys",
     "blobs_of",
     "Block",

@@ -8,6 +8,7 @@ from structlog.testing import capture_logs
 
 from relevanced.daemon.errors import Unavailable
 from relevanced.daemon.storage import (
+    AWAY_MS,
     CLAIM,
     Client,
     LaneCounts,
@@ -195,6 +196,22 @@ async def test_own_namespace_is_never_removed(redis: AnyRedis) -> None:
         await own(client).sign_of_life(1)
         assert await own(client).remove_silent(2) == []
         assert await own(client).lanes() == 3
+
+
+async def test_time_without_any_sign_of_life_is_no_silence(redis: AnyRedis) -> None:
+    """The server was off for a week, or is a copy of a week ago: whoever comes back first removes
+    no one else. What was silent before is so later on."""
+    week_ms = 7 * 24 * 3_600_000
+    async with client_at(redis.url) as client:
+        for name, at_ms in (("relevanced-1", 1), ("relevanced-2", AWAY_MS)):
+            await fill(client, name)
+            await own(client, name).sign_of_life(at_ms)
+        first = own(client, NAMESPACE)
+        await first.sign_of_life(now_ms := AWAY_MS + week_ms)
+        assert await first.remove_silent(now_ms - 1) == ["relevanced-1"]
+        assert await own(client, "relevanced-2").lanes() == 3
+        await first.sign_of_life(now_ms + AWAY_MS)
+        assert await first.remove_silent(now_ms + 1) == ["relevanced-2"]
 
 
 async def test_namespace_with_a_new_sign_of_life_stays(redis: AnyRedis) -> None:

@@ -52,7 +52,19 @@ for i = 2, #KEYS do redis.call('UNLINK', KEYS[i]) end
 return 1
 """
 """Where the head exists again, a new owner has claimed the lane, and its keys are not touched."""
+_SIGN_OF_LIFE: Final = """
+local newest = redis.call('ZRANGE', KEYS[1], -1, -1, 'WITHSCORES')
+local away = newest[2] and ARGV[2] - newest[2] or 0
+if away > tonumber(ARGV[3]) then
+  for _, name in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do
+    redis.call('ZADD', KEYS[1], redis.call('ZSCORE', KEYS[1], name) + away, name)
+  end
+end
+redis.call('ZADD', KEYS[1], ARGV[2], ARGV[1])
+return 1
+"""
 _TIME: Final = "return redis.call('TIME')"
+AWAY_MS: Final = 600_000
 OWN_KEYS: Final = ("meta", "exporter", "shown", "changes", "layouts", MARKERS, ACCEPTED_LOGS)
 
 
@@ -167,9 +179,14 @@ class Namespace:
         return int(seconds) * 1000 + int(microseconds) // 1000
 
     async def sign_of_life(self, now_ms: int) -> None:
-        """Store `now_ms` as the time at which the namespace was last written to."""
+        """Store `now_ms` as the time at which the namespace was last written to.
+
+        Where nobody gave a sign for `AWAY_MS`, the server was away, or is an older copy of itself:
+        that time is no silence of any namespace, and each gets its sign moved by it.
+        """
         key = f"{self._prefix}:namespaces"
-        await self._answered(self._client.zadd(key, {self.name: now_ms}))
+        call = self._client.eval(_SIGN_OF_LIFE, 1, key, self.name, now_ms, AWAY_MS)
+        await self._answered(call)
 
     async def remove_silent(self, since_ms: int) -> list[str]:
         """Remove every namespace of this prefix whose last sign of life is before `since_ms`;
