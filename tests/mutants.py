@@ -500,8 +500,8 @@ OF_THE_PROTOCOL: Final = (
     ),
     Mutant(
         "worker: dead letters are not awaited before the commit",
-        "await self._retry(lane, DEAD_LETTERS, lambda: self._publish(letters))",
-        "asyncio.ensure_future(self._retry(lane, DEAD_LETTERS, lambda: self._publish(letters)))",
+        "await self._publish(lane, letters)",
+        "asyncio.ensure_future(self._publish(lane, letters))",
         WORKER,
     ),
     Mutant(
