@@ -137,9 +137,9 @@ class Timelines:
     def _select(self, gauges: Selection, history: HourHistory, end_ms: int) -> Selection:
         """The segments of this look, the hours of which are summed then."""
         if self._selection is None:
-            self._selected_ms = end_ms
-            self._selection, self.segments = gauges, gauges.segments
             self._hours, _ = self._summed(history, gauges, {}, len(history.starts))
+            self._selection, self.segments = gauges, gauges.segments
+            self._selected_ms = end_ms
             return gauges
         if not 0 <= end_ms - self._selected_ms < RESELECT_MS:
             self._selected_ms = end_ms
