@@ -32,8 +32,8 @@ PYTEST: Final = (sys.executable, "-m", "pytest")
 NOTHING_COLLECTED: Final = 5
 MOST_RUNS: Final = 4
 """More would start more servers than they save time."""
-MORE_RUNS: Final[Mapping[Target, int]] = {"test": 1, "rest": 2, "all": 2}
-"""Than processors: tests of servers wait for a third of their time, most others for nothing."""
+MORE_RUNS: Final = 1
+"""Than processors: tests wait for servers a third of their time."""
 LONGER: Final = "make chaos, make fuzz, make soak, make trial, make bench, make mutants"
 """What searches further than the tests do, and takes as long as one lets it."""
 
@@ -62,8 +62,7 @@ def runs(
     if names_tests(arguments):
         return [[*arguments]]
     selected = [file for file in files if target != "test" or has_quick_tests(file)]
-    at_once = min(processors + MORE_RUNS[target], MOST_RUNS)
-    shares = measured.shares(selected, at_once, target, seconds)
+    shares = measured.shares(selected, min(processors + MORE_RUNS, MOST_RUNS), target, seconds)
     marks = ["-m", MARKS[target]] if MARKS[target] else []
     # Each run has its own cache, so that `--last-failed` works for all.
     return [
