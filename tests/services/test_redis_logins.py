@@ -4,6 +4,7 @@ the guide names; and logins that are changed while the daemon runs."""
 import asyncio
 import json
 import re
+import time
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from urllib.request import Request, urlopen
@@ -175,7 +176,8 @@ async def test_all_that_is_documented_is_enough_and_nothing_of_it_is_idle(
     await stage.produce(EVENTS)
     config = load(stage.toml(NAME), {}, "test")
     own, names = namespace(config), config.metrics.names
-    await ask(master.url, "ZADD", f"{NAME}:namespaces", 1, f"{NAME}-00000000")
+    lives = int(time.time() * 1000), f"{NAME}-11111111"
+    await ask(master.url, "ZADD", f"{NAME}:namespaces", 1, f"{NAME}-00000000", *lives)
     await ask(master.url, "SET", f"{{{NAME}-00000000:0}}:old", "1")
     daemon = stage.daemon(NAME, "all")
     await until(lambda: daemon.series("relevanced_owned_lanes") == PARTITIONS, daemon)

@@ -274,7 +274,8 @@ async def _names(client: Any) -> int:
 async def _plant_old_namespace(client: Any) -> None:
     """Create a namespace without a sign of life for longer than `redis.keep`."""
     old_ms = int(time.time() * 1000) - WEEKS_AGO_MS
-    await client.zadd("relevanced:namespaces", {OLD_NAMESPACE: old_ms})
+    lives = {"relevanced-11111111": int(time.time() * 1000)}  # else none would be silent
+    await client.zadd("relevanced:namespaces", {OLD_NAMESPACE: old_ms, **lives})
     await client.hset(f"{OLD_NAMESPACE}:meta", "lanes", "1")
     await client.hset(f"{{{OLD_NAMESPACE}:0}}:head", "token", "gone")
 
