@@ -1,7 +1,7 @@
 """Where reading of a lane resumes, once its logs are known to be the ones that were read."""
 
 import asyncio
-from collections.abc import Awaitable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
@@ -36,7 +36,7 @@ async def log_bounds(
     """
     places = list(topic_partitions)
     asked = asyncio.gather(consumer.beginning_offsets(places), consumer.end_offsets(places))
-    starts, ends = await _answer(consumer, places, asked)
+    starts, ends = await _answer(asked, lambda: _leaderless(consumer, places))
     return starts, ends
 
 
@@ -53,7 +53,8 @@ async def starting_offsets(consumer: Any, logs: Logs, start: Start, now_ms: int)
         # The end was asked for first: a record that arrives in between is not skipped.
         since_ms = max(now_ms - start.ms, 0)
         times = dict.fromkeys(logs, since_ms)
-        found = await _answer(consumer, logs, consumer.offsets_for_times(times))
+        asked = consumer.offsets_for_times(times)
+        found = await _answer(asked, lambda: _leaderless(consumer, logs))
         ends |= {tp: record.offset for tp, record in found.items() if record is not None}
     return {logs[place]: offset for place, offset in ends.items()}
 
@@ -64,7 +65,7 @@ async def first_times(
     """Return, by topic, the Kafka timestamp (ms) of the first record of its log; of several
     partitions, the latest: from then on all are there. Raises Unavailable."""
     asked = consumer.offsets_for_times(dict.fromkeys(topic_partitions, 0))
-    found = await _answer(consumer, topic_partitions, asked)
+    found = await _answer(asked, lambda: _leaderless(consumer, topic_partitions))
     times: dict[str, int] = {}
     for (topic, _), record in found.items():
         if record is not None:
@@ -74,7 +75,7 @@ async def first_times(
 
 async def group_offsets(consumer: Any, logs: Logs) -> dict[str, int]:
     """Return, by log, the offset that the group stores, where it does. Raises Unavailable."""
-    found = await _answer(consumer, (), asyncio.gather(*map(consumer.committed, logs)))
+    found = await _answer(asyncio.gather(*map(consumer.committed, logs)), no_coordinator)
     stored = zip(logs.values(), found, strict=True)
     return {log: offset for log, offset in stored if offset is not None}
 
@@ -133,22 +134,34 @@ def resume_offsets(
     return offsets, gaps
 
 
-async def _answer(
-    consumer: Any, topic_partitions: Iterable[TopicPartition], request: Awaitable[T]
-) -> T:
-    """What the leaders of these partitions answer. Raises Unavailable, which names those without a
-    leader: the client waits for one."""
+async def in_time(request: Awaitable[T], about: Callable[[], str]) -> T:
+    """The answer to a request that the client would repeat without end. Raises Unavailable, which
+    says with `about` what may be the reason."""
     try:
         async with asyncio.timeout(ANSWER_PATIENCE_S):
             return await request
     except TimeoutError as error:
-        client = client_of(consumer)
-        without = [place for place in topic_partitions if _leader_of(client, place) is None]
-        named = ", ".join(f"{topic}[{partition}]" for topic, partition in sorted(without))
-        why = f": no leader of {named}" if named else ""
-        raise Unavailable(f"no answer within {ANSWER_PATIENCE_S} s{why}") from error
+        raise Unavailable(f"no answer within {ANSWER_PATIENCE_S:g} s{about()}") from error
+
+
+def no_coordinator() -> str:
+    """Why a consumer group may not answer."""
+    return " of the consumer group: its partition of __consumer_offsets may have no leader"
+
+
+async def _answer(request: Awaitable[T], about: Callable[[], str]) -> T:
+    try:
+        return await in_time(request, about)
     except KafkaError as error:
         raise Unavailable(str(error)) from error
+
+
+def _leaderless(consumer: Any, topic_partitions: Iterable[TopicPartition]) -> str:
+    """Those of these partitions that have no leader: the client waits for one."""
+    client = client_of(consumer)
+    without = [place for place in topic_partitions if _leader_of(client, place) is None]
+    named = ", ".join(f"{topic}[{partition}]" for topic, partition in sorted(without))
+    return f": no leader of {named}" if named else ""
 
 
 # Whether a log is the one that a lane has read: by its topic id, its end, and its last record.

@@ -39,16 +39,9 @@ from .client import KafkaSettings, consumer_arguments, stop_client
 from .offsets import IdleLogs, Record, is_at_end
 from .partition_faults import Pulse
 from .partitioners import JAVA, PARTITIONERS
+from .resuming import in_time, no_coordinator
 from .stage_clients import StageProducer, StageReader
-from .stage_offsets import (
-    Beginnings,
-    Noted,
-    answered_by_group,
-    beginnings,
-    first_of,
-    place_text,
-    store_note,
-)
+from .stage_offsets import Beginnings, Noted, beginnings, first_of, place_text, store_note
 from .topic_ids import Fence, fetch_by_id
 from .topic_partition import TopicPartition
 from .topics import Diagnosis, NoteCounts, fault_of, ignore_counts
@@ -334,7 +327,7 @@ class RekeyStage:
     ) -> None:
         new = {place: at for place, at in points.items() if self._committed.get(place) != at}
         if new and generation == self._generation:
-            await answered_by_group(self._consumer.commit(new))
+            await in_time(self._consumer.commit(new), no_coordinator)
             self._committed |= new
 
     # Where sources begin

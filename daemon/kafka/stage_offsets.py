@@ -7,11 +7,10 @@ instant, with the first note. So a source without an offset later on is a new pa
 forgotten by the group.
 """
 
-import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 import msgspec
 import structlog
@@ -23,12 +22,17 @@ from ..lane import WAY_OUT, log_name
 from ..storage import LogMark
 from ..worker import LogChanged, state_in
 from .aiokafka_patches import client_of
-from .resuming import ids_by_leader, log_bounds, require_same_topic, resume_offset, starting_offsets
+from .resuming import (
+    ids_by_leader,
+    in_time,
+    log_bounds,
+    no_coordinator,
+    require_same_topic,
+    resume_offset,
+    starting_offsets,
+)
 from .topic_partition import TopicPartition
 
-T = TypeVar("T")
-
-GROUP_PATIENCE_S: Final = 10.0
 Stored: TypeAlias = tuple[int, str]
 """The offset of a source that the group stores, and the metadata with it."""
 
@@ -165,7 +169,7 @@ async def _stored(
 ) -> tuple[dict[TopicPartition, Stored | None], Noted | None]:
     """What the group stores of each source, and its note."""
     asked = consumer._coordinator.fetch_committed_offsets([*places, own[0]])
-    found = await answered_by_group(asked)
+    found = await in_time(asked, no_coordinator)
     stored = {place: (at.offset, at.metadata) for place, at in found.items() if at.offset >= 0}
     return {place: stored.get(place) for place in places}, _read(stored.get(own[0]))
 
@@ -188,20 +192,7 @@ async def store_note(
     offsets = {place: OffsetAndMetadata(offset, "") for place, offset in new.items()}
     assignment = consumer._subscription.subscription.assignment
     stored = {**offsets, own[0]: note}
-    await answered_by_group(consumer._coordinator.commit_offsets(assignment, stored))
-
-
-async def answered_by_group(request: Awaitable[T]) -> T:
-    """What the coordinator of the group answers. The client looks for one without end. Raises
-    Unavailable."""
-    try:
-        async with asyncio.timeout(GROUP_PATIENCE_S):
-            return await request
-    except TimeoutError as error:
-        raise Unavailable(
-            f"the consumer group of the stage does not answer within {GROUP_PATIENCE_S:g} s: the"
-            " partition of __consumer_offsets that has it may have no leader"
-        ) from error
+    await in_time(consumer._coordinator.commit_offsets(assignment, stored), no_coordinator)
 
 
 def _read(stored: Stored | None) -> Noted | None:

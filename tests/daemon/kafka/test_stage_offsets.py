@@ -12,7 +12,7 @@ from aiokafka.structs import OffsetAndMetadata
 
 from relevanced.daemon.config import LogEnd
 from relevanced.daemon.errors import StartError, Unavailable
-from relevanced.daemon.kafka import stage_offsets
+from relevanced.daemon.kafka import resuming, stage_offsets
 from relevanced.daemon.lane import Pending
 from relevanced.daemon.worker import SourceState, state_in
 from tests.seeds import seeds
@@ -276,7 +276,7 @@ async def test_a_group_that_does_not_answer_is_said(
     async def never(*_: object) -> None:
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(stage_offsets, "GROUP_PATIENCE_S", 0.01)
+    monkeypatch.setattr(resuming, "ANSWER_PATIENCE_S", 0.01)
     monkeypatch.setattr(cluster._coordinator, asked, never)
-    with pytest.raises(Unavailable, match=r"the consumer group .* does not answer within 0\.01 s"):
+    with pytest.raises(Unavailable, match=r"no answer within 0\.01 s of the consumer group: "):
         await cluster.beginnings(*SOURCES)
