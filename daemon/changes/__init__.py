@@ -33,6 +33,7 @@ from .ledger import (
     Series,
     advanced,
     calls_of,
+    fallen,
     superseded,
     without_falls,
 )
@@ -163,6 +164,7 @@ __all__ = (
     "Explanation",
     "Fall",
     "FallCall",
+    "fallen",
     "FallGroup",
     "FallOnset",
     "Falls",

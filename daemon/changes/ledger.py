@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from relevanced.metrics import Floats, Integers
+from relevanced.metrics import Booleans, Floats, Integers
 
 from .levels import Onsets
 from .recovery import Falls, recovered
@@ -177,21 +177,24 @@ def calls_of(look: Look, lane: str, which: Integers, began: Onsets) -> list[Fall
     return calls
 
 
+def fallen(
+    falls: Iterable[Fall], series: Sequence[Series], starts: Integers, ends: Integers
+) -> Booleans:
+    """(bins, series): where a series had fallen, and has recovered since."""
+    at = {each: index for index, each in enumerate(series)}
+    found = np.zeros((len(starts), len(at)), np.bool_)
+    for fall in falls:
+        if fall.recovered_ms is not None and fall.series in at:
+            inside = (ends > fall.since_ms) & (starts < fall.recovered_ms)
+            found[inside, at[fall.series]] = True
+    return found
+
+
 def without_falls(look: Look, falls: Iterable[Fall]) -> ScoreTimeline:
     """The timeline without the bins in which a series had fallen and has recovered since."""
-    at = {series: index for index, series in enumerate(look.series)}
-    over = [
-        (fall, fall.recovered_ms)
-        for fall in falls
-        if fall.recovered_ms is not None and fall.series in at
-    ]
-    if not over:
-        return look.timeline
-    counted = np.ones(look.timeline.scored.shape, np.bool_)
-    for fall, recovered_ms in over:
-        inside = (look.timeline.ends > fall.since_ms) & (look.timeline.starts < recovered_ms)
-        counted[inside, at[fall.series]] = False
-    return look.timeline.only(counted)
+    timeline = look.timeline
+    left_out = fallen(falls, look.series, timeline.starts, timeline.ends)
+    return timeline.only(~left_out) if left_out.any() else timeline
 
 
 def advanced(falls: Sequence[Fall], look: Look, calls: Iterable[FallCall]) -> tuple[Fall, ...]:

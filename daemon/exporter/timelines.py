@@ -6,7 +6,7 @@ the next look adds the newest. A lane that replaces a page, which a repair may d
 Pure apart from what it keeps.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timezone, tzinfo
 from functools import partial
@@ -16,7 +16,16 @@ import numpy as np
 
 from relevanced.metrics import Booleans, Floats, Integers
 
-from ..changes import Counts, Fall, FeedbackGap, ScoreTimeline, are_in_gaps, gaps_in, with_gaps
+from ..changes import (
+    Counts,
+    Fall,
+    FeedbackGap,
+    ScoreTimeline,
+    are_in_gaps,
+    fallen,
+    gaps_in,
+    with_gaps,
+)
 from ..panes import days_before, pane_start
 from ..plan import Plan
 from ..views import WHOLE, HourHistory, LaneView, Segment, Selection, kept_from
@@ -51,6 +60,15 @@ class _Sum:
     rows: Floats
 
 
+@dataclass(frozen=True)
+class _KnownHours:
+    """The hours that tell what is usual."""
+
+    starts: Sequence[int]
+    fallen: Booleans
+    """(hours, series): of which they tell nothing."""
+
+
 class Timelines:
     """Makes the timeline of each look."""
 
@@ -72,8 +90,6 @@ class Timelines:
         nothing = np.zeros((0, 0, len(plan.count_columns)))
         self.counts = Counts({}, nothing)
         """The counts of the segments in the bins of the last timeline."""
-        self._fallen = np.zeros((0, 0, 0), np.bool_)
-        """(hours, segments, metrics): what had fallen, in the hours of the last timeline."""
         self.gaps: tuple[FeedbackGap, ...] = ()
         """When feedback was missing: these bins are as empty. Each timeline finds new ones."""
 
@@ -108,23 +124,12 @@ class Timelines:
         bins, starts, ends = np.array(rows[kept]), starts[kept], ends[kept]
         self._find_gaps(bins, starts, ends, end_ms)
         bins[are_in_gaps(starts, ends, self.gaps)] = 0
-        self._fallen = self._hours_of(falls, hours)
-        return self._timeline(bins, starts, ends, hourly, hours)
+        return self._timeline(bins, starts, ends, hourly, self._known(hours, falls))
 
-    def _hours_of(self, falls: Sequence[Fall], hours: Sequence[int]) -> Booleans:
-        """(hours, segments, metrics): where a score had fallen, and has recovered since."""
-        at = {segment: index for index, segment in enumerate(self.segments)}
-        names = {metric.name: index for index, metric in enumerate(self._plan.metrics)}
+    def _known(self, hours: Sequence[int], falls: Sequence[Fall]) -> _KnownHours:
+        series = [(*each, metric.name) for each in self.segments for metric in self._plan.metrics]
         starts = np.array(hours, np.int64)
-        found = np.zeros((len(hours), len(at), len(names)), np.bool_)
-        for fall in falls:
-            grouping, name, metric = fall.series
-            segment = grouping, name
-            if fall.recovered_ms is None or metric not in names or segment not in at:
-                continue
-            inside = (starts + self._plan.hour_ms > fall.since_ms) & (starts < fall.recovered_ms)
-            found[inside, at[segment], names[metric]] = True
-        return found
+        return _KnownHours(hours, fallen(falls, series, starts, starts + self._plan.hour_ms))
 
     def _find_gaps(self, bins: Floats, starts: Integers, ends: Integers, end_ms: int) -> None:
         names = self._plan.count_columns
@@ -135,9 +140,10 @@ class Timelines:
             self.gaps = with_gaps(self.gaps, tuple(found), end_ms)
 
     def _select(self, gauges: Selection, history: HourHistory, end_ms: int) -> Selection:
-        """The segments of this look, the hours of which are summed then."""
+        """The segments of this look, and their hours."""
+        telling = self._telling(history)
         if self._selection is None:
-            self._hours, _ = self._summed(history, gauges, {}, len(history.starts))
+            self._hours, _ = self._summed(history, telling, gauges, {}, len(telling))
             self._selection, self.segments = gauges, gauges.segments
             self._selected_ms = end_ms
             return gauges
@@ -146,13 +152,14 @@ class Timelines:
             if self._next is None and gauges.segments != self._selection.segments:
                 self._next, self._next_hours = gauges, {}
         if self._next is not None:
-            self._next_hours, is_whole = self._summed(history, self._next, self._next_hours)
-            if is_whole:
+            of_next = self._summed(history, telling, self._next, self._next_hours)
+            self._next_hours, are_all = of_next
+            if are_all:
                 self._selection, self.segments = self._next, self._next.segments
                 self._panes, self._hours = {}, self._next_hours
                 self._next, self._next_hours = None, {}
                 return self._selection
-        self._hours, _ = self._summed(history, self._selection, self._hours)
+        self._hours, _ = self._summed(history, telling, self._selection, self._hours)
         return self._selection
 
     def _spans(
@@ -203,43 +210,45 @@ class Timelines:
             summed[key] = _Sum(pages, rows[:, self._columns].copy())
         self._panes = summed
 
+    def _telling(self, history: HourHistory) -> list[int]:
+        """The hours that are kept and tell something, oldest first."""
+        traffic = history.traffic()
+        covered = range(min(traffic, default=0), max(traffic, default=0) + 1, self._plan.hour_ms)
+        left_out = outages(traffic, covered) | history.lost if traffic else history.lost
+        known = (start for start in history.starts if start >= self._since_ms)
+        return [start for start in known if start not in left_out]
+
     def _summed(
         self,
         history: HourHistory,
+        telling: Sequence[int],
         selection: Selection,
-        known: dict[int, _Sum],
+        before: Mapping[int, _Sum],
         most: int = SUMMED_AT_ONCE,
     ) -> tuple[dict[int, _Sum], bool]:
         """The hours of these segments, at most so many of them summed now, the newest first; and
         whether all are as they are now."""
         width = len(selection.segments) * (self._columns.stop - self._columns.start)
-        traffic = history.traffic()
-        covered = range(min(traffic, default=0), max(traffic, default=0) + 1, self._plan.hour_ms)
-        left_out = outages(traffic, covered) | history.lost if traffic else history.lost
-        since = (start for start in history.starts if start >= self._since_ms)
-        wanted = [start for start in since if start not in left_out]
-        wanted = wanted[-max(CELLS // width, 1) :]
-        summed, left, is_whole = dict[int, _Sum](), most, True
-        for start in reversed(wanted):
-            version = (history.version_of(start),)
-            before = known.get(start)
-            if before is None or not _are_the_same(before.of, version):
-                is_whole = left > 0
-                if is_whole:
-                    left -= 1
-                    rows = history.folded(start, selection)[:, self._columns]
-                    before = _Sum(version, rows.copy())
-            if before is not None:
-                summed[start] = before
-        return summed, is_whole
+        summed, left, are_all = dict[int, _Sum](), most, True
+        for start in reversed(telling[-max(CELLS // width, 1) :]):
+            version, found = (history.version_of(start),), before.get(start)
+            is_current = found is not None and _are_the_same(found.of, version)
+            if not is_current and left:
+                left -= 1
+                rows = history.folded(start, selection)[:, self._columns]
+                found, is_current = _Sum(version, rows.copy()), True
+            are_all &= is_current
+            if found is not None:
+                summed[start] = found
+        return summed, are_all
 
     def _timeline(
-        self, rows: Floats, starts: Integers, ends: Integers, hourly: Booleans, hours: list[int]
+        self, rows: Floats, starts: Integers, ends: Integers, hourly: Booleans, known: _KnownHours
     ) -> ScoreTimeline:
         counted = len(self._plan.count_columns)
         at = {segment: index for index, segment in enumerate(self.segments)}
         self.counts = Counts(at, rows[..., :counted], self._plan.count_columns)
-        of_plan = partial(self._of_plan, rows, starts, ends, hourly, hours)
+        of_plan = partial(self._of_plan, rows, starts, ends, hourly, known)
         found = of_plan(self._plan)
         return found if self._best_case is None else replace(found, other=of_plan(self._best_case))
 
@@ -249,7 +258,7 @@ class Timelines:
         starts: Integers,
         ends: Integers,
         hourly: Booleans,
-        hours: list[int],
+        known: _KnownHours,
         plan: Plan,
     ) -> ScoreTimeline:
         """By the columns of the metrics of a plan."""
@@ -259,17 +268,17 @@ class Timelines:
         def column(which: int, scale: Floats | float = 1.0) -> Floats:
             return np.asarray((rows[..., columns][..., which::3] / scale).reshape(len(rows), -1))
 
-        usual, yesterday = self._usual(starts, ends, hours, units, columns)
+        usual, yesterday = self._usual(starts, ends, known, units, columns)
         return ScoreTimeline(
             starts, ends, column(0), column(1, units), column(2, units), hourly, usual, yesterday
         )
 
     def _usual(
-        self, starts: Integers, ends: Integers, hours: list[int], units: Floats, columns: slice
+        self, starts: Integers, ends: Integers, known: _KnownHours, units: Floats, columns: slice
     ) -> tuple[Floats | None, Floats | None]:
         """(bins, series) twice: the mean over the weeks that have the hour of the bin's middle; and
         while no week has, that of the day before."""
-        hour_ms = self._plan.hour_ms
+        hour_ms, hours = self._plan.hour_ms, known.starts
         known_ms = int(starts[-1]) - hours[0] if hours else 0
         if known_ms < DAY * hour_ms:
             return None, None
@@ -277,9 +286,9 @@ class Timelines:
         rows = np.array([self._hours[start].rows for start in hours])
         rows = rows[..., columns]
         scored, sums = rows[..., 0::3], rows[..., 1::3] / units
-        tells = (scored > 0) & ~self._fallen
-        means = np.divide(sums, scored, out=np.full(scored.shape, np.nan), where=tells)
+        means = np.divide(sums, scored, out=np.full(scored.shape, np.nan), where=scored > 0)
         table = np.concatenate([means.reshape(len(hours), -1), np.full((1, means[0].size), np.nan)])
+        table[:-1][known.fallen] = np.nan
         at = {start: index for index, start in enumerate(hours)}
         of_bin = pane_start((starts + ends) // 2, hour_ms)
         total, weeks = np.zeros((len(starts), table.shape[1])), np.zeros(1)
