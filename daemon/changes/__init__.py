@@ -38,7 +38,7 @@ from .ledger import (
     without_falls,
 )
 from .levels import BELOW_MAXIMUM, JudgedBins, Onsets, onsets
-from .live import can_tell, live_rise
+from .live import LivePanes, can_tell, live_rise
 from .marker_matching import beside, nearest, plan_of
 from .markers import (
     KINDS,
@@ -202,6 +202,7 @@ __all__ = (
     "LEAST_SILENCE_MS",
     "Levels",
     "live_rise",
+    "LivePanes",
     "LiveRise",
     "Look",
     "MadeOf",

@@ -305,6 +305,7 @@ class _Fault:
             _measured(self.now, at, self.look, self.now.mean),
             float(np.nan_to_num(self.loss.error[at])),
             (round(impressions[0]), round(impressions[1])),
+            usual=_or_none(float(self.now.usual[at])),
         )
         if self.best_case is None:
             return moved

@@ -7,6 +7,7 @@ arrives.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -15,8 +16,8 @@ from relevanced.metrics import Floats, Integers
 
 from .recovery import ERRORS, LEAST_SCORED
 from .scan import LEAST_LOSS, LOW_Z
-from .story import LiveRise, MeasuredChange
-from .timeline import from_the_top, variance
+from .story import LiveRise, Story
+from .timeline import HOUR_MS, from_the_top, variance
 
 RAISED: Final = ("Success", "RR", "P", "ERR", "R")
 """Families that further feedback can only raise."""
@@ -26,6 +27,21 @@ MOST_LEFT: Final = 0.25
 """A score of whose fall more may be left is not back: half a repair is none."""
 DOUBTS: Final = 2.0
 """So many errors lower it is still not more."""
+ALONE_MS: Final = 2 * HOUR_MS
+"""Where no earlier week tells how a score moves by the time of the day, a fall that is older than
+this is not compared with what has not settled."""
+
+
+@dataclass(frozen=True, eq=False)
+class LivePanes:
+    """The latest panes of one series, oldest first."""
+
+    starts: Integers
+    """(panes,) ms since the epoch."""
+    columns: Floats
+    """(panes, 3) scored impressions, sums and sums of squares, in units of the metric."""
+    usual: Floats
+    """(panes,) what earlier weeks have at these times; NaN where it is not known."""
 
 
 def can_tell(metric: str) -> bool:
@@ -34,27 +50,23 @@ def can_tell(metric: str) -> bool:
 
 
 def live_rise(
-    starts: Integers,
-    columns: Floats,
-    levels: tuple[MeasuredChange, MeasuredChange],
-    design_effect: float,
-    settled_ms: int,
+    panes: LivePanes, story: Story, design_effect: float, settled_ms: int
 ) -> LiveRise | None:
-    """Since when the score is back; None where it is not, or too little is known.
-
-    `starts` are those of the latest panes, (panes,), oldest first; `columns` their scored
-    impressions, sums and sums of squares, (panes, 3), in units of the metric; `levels` those before
-    the fall and since.
-    """
-    before, low = levels
+    """Since when the score that tells an open change is back; None where it is not, or too little
+    is known. `settled_ms`: the end of what has settled, by which it is not."""
+    by_hour = _by_hour(panes, story, settled_ms)
+    if by_hour is None:
+        return None
+    before, low = story.own.before, story.own.now
     if before.mean is None or low.mean is None:
         return None
     fall = before.mean - low.mean
     most_lost = max(MOST_LEFT * fall, LEAST_LOSS * abs(before.mean))
     best, found = LOW_Z, None
-    for newest in _left_out(len(starts)):
-        until = len(starts) - newest
-        scored, sums, squares = from_the_top(columns[:until][::-1])[:0:-1].T
+    comparable = panes.columns / np.stack([np.ones(len(by_hour)), by_hour, by_hour**2], axis=1)
+    for newest in _left_out(len(panes.starts)):
+        until = len(panes.starts) - newest
+        scored, sums, squares = from_the_top(comparable[:until][::-1])[:0:-1].T
         count = np.maximum(scored, 1.0)
         means = sums / count
         spread = np.maximum(variance(scored, sums, squares), np.finfo(np.float64).tiny)
@@ -67,8 +79,21 @@ def live_rise(
         z = np.where(is_back, (means - low.mean) / errors, -np.inf)
         at = int(np.argmax(z))
         if z[at] > best:
-            best, found = float(z[at]), LiveRise(int(starts[at]), float(means[at]), settled_ms)
+            shown, total, _ = panes.columns[at:until].sum(axis=0)
+            rise = LiveRise(int(panes.starts[at]), float(total / shown), settled_ms)
+            best, found = float(z[at]), rise
     return found
+
+
+def _by_hour(panes: LivePanes, story: Story, settled_ms: int) -> Floats | None:
+    """(panes,): what is usual at each as a multiple of what is usual at the hours of the level now:
+    a night is compared with a noon by it. Ones where that is unknown of a fall so young that the
+    time of the day makes no difference, else None."""
+    usual = story.own.usual
+    if story.by_weeks and usual is not None and (panes.usual > 0).all():
+        return panes.usual / usual
+    is_young = settled_ms - story.fall.onset.likely <= ALONE_MS
+    return np.ones(len(panes.starts)) if is_young else None
 
 
 def _left_out(panes: int) -> Iterator[int]:

@@ -42,6 +42,8 @@ class Moved:
     good as judged ones."""
     judged_shares: tuple[float | None, float | None] = (None, None)
     """Of a judged score: how much of the first places was judged before and is now."""
+    usual: float | None = None
+    """What earlier weeks have at the hours of `now`; None where no week is known."""
 
     @property
     def change_ratio(self) -> float | None:

@@ -114,6 +114,10 @@ class ChangeDetector:
     def gaps(self, gaps: tuple[FeedbackGap, ...]) -> None:
         self._timelines.gaps = gaps
 
+    def usual_at(self, segment: Segment, metric: int, starts: Integers, ends: Integers) -> Floats:
+        """`Timelines.usual_at` of the last look."""
+        return self._timelines.usual_at(segment, metric, starts, ends)
+
     def look(
         self,
         views: Sequence[LaneView],

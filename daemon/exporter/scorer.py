@@ -24,6 +24,7 @@ from ..changes import (
     Graded,
     JudgedBins,
     Levels,
+    LivePanes,
     Scene,
     ScoreTimeline,
     Story,
@@ -209,11 +210,9 @@ class Scorer:
         at = names.index(metric)
         column, unit = scores.plan.metric_column(at), scores.plan.metrics[at].unit
         rows = scores.panes(window, starts.tolist(), (grouping, segment))[:, column : column + 3]
-        levels = story.own.before, story.own.now
-        columns = rows / np.array([1, unit, unit])
-        return replace(
-            story, live=live_rise(starts, columns, levels, design_effect, scores.until_ms)
-        )
+        usual = self._detector.usual_at((grouping, segment), at, starts, starts + pane_ms)
+        panes = LivePanes(starts, rows / np.array([1, unit, unit]), usual)
+        return replace(story, live=live_rise(panes, story, design_effect, scores.until_ms))
 
     def _looked(self, basis: Basis) -> Detection:
         """By what the grading of now made."""

@@ -66,7 +66,7 @@ class _KnownHours:
 
     starts: Sequence[int]
     fallen: Booleans
-    """(hours, series): of which they tell nothing."""
+    """(hours, segments, metrics): of which they tell nothing."""
 
 
 class Timelines:
@@ -84,6 +84,8 @@ class Timelines:
         self._next: Selection | None = None
         """Selected anew; it takes the place of the other once all of its hours are summed."""
         self._next_hours: dict[int, _Sum] = {}
+        self._known = _KnownHours((), np.zeros((0, 0, 0), np.bool_))
+        """As of the last timeline."""
         self._best_case = best_case_of(plan)
         last = plan if self._best_case is None else self._best_case
         self._columns = slice(0, last.weight_column)
@@ -124,12 +126,24 @@ class Timelines:
         bins, starts, ends = np.array(rows[kept]), starts[kept], ends[kept]
         self._find_gaps(bins, starts, ends, end_ms)
         bins[are_in_gaps(starts, ends, self.gaps)] = 0
-        return self._timeline(bins, starts, ends, hourly, self._known(hours, falls))
+        self._known = self._known_of(hours, falls)
+        return self._timeline(bins, starts, ends, hourly)
 
-    def _known(self, hours: Sequence[int], falls: Sequence[Fall]) -> _KnownHours:
+    def usual_at(self, segment: Segment, metric: int, starts: Integers, ends: Integers) -> Floats:
+        """(bins,): what earlier weeks have at any bins, of one score of the last timeline; NaN
+        where they have nothing, or no week is known."""
+        usual = None
+        if len(starts) and segment in self.segments:
+            row = self.segments.index(segment)
+            usual, _ = self._usual(starts, ends, self._plan, slice(row, row + 1))
+        return np.full(len(starts), np.nan) if usual is None else usual[:, metric]
+
+    def _known_of(self, hours: Sequence[int], falls: Sequence[Fall]) -> _KnownHours:
         series = [(*each, metric.name) for each in self.segments for metric in self._plan.metrics]
         starts = np.array(hours, np.int64)
-        return _KnownHours(hours, fallen(falls, series, starts, starts + self._plan.hour_ms))
+        found = fallen(falls, series, starts, starts + self._plan.hour_ms)
+        shape = len(hours), len(self.segments), len(self._plan.metrics)
+        return _KnownHours(hours, found.reshape(shape))
 
     def _find_gaps(self, bins: Floats, starts: Integers, ends: Integers, end_ms: int) -> None:
         names = self._plan.count_columns
@@ -243,12 +257,12 @@ class Timelines:
         return summed, are_all
 
     def _timeline(
-        self, rows: Floats, starts: Integers, ends: Integers, hourly: Booleans, known: _KnownHours
+        self, rows: Floats, starts: Integers, ends: Integers, hourly: Booleans
     ) -> ScoreTimeline:
         counted = len(self._plan.count_columns)
         at = {segment: index for index, segment in enumerate(self.segments)}
         self.counts = Counts(at, rows[..., :counted], self._plan.count_columns)
-        of_plan = partial(self._of_plan, rows, starts, ends, hourly, known)
+        of_plan = partial(self._of_plan, rows, starts, ends, hourly)
         found = of_plan(self._plan)
         return found if self._best_case is None else replace(found, other=of_plan(self._best_case))
 
@@ -258,7 +272,6 @@ class Timelines:
         starts: Integers,
         ends: Integers,
         hourly: Booleans,
-        known: _KnownHours,
         plan: Plan,
     ) -> ScoreTimeline:
         """By the columns of the metrics of a plan."""
@@ -268,27 +281,28 @@ class Timelines:
         def column(which: int, scale: Floats | float = 1.0) -> Floats:
             return np.asarray((rows[..., columns][..., which::3] / scale).reshape(len(rows), -1))
 
-        usual, yesterday = self._usual(starts, ends, known, units, columns)
+        usual, yesterday = self._usual(starts, ends, plan)
         return ScoreTimeline(
             starts, ends, column(0), column(1, units), column(2, units), hourly, usual, yesterday
         )
 
     def _usual(
-        self, starts: Integers, ends: Integers, known: _KnownHours, units: Floats, columns: slice
+        self, starts: Integers, ends: Integers, plan: Plan, segments: slice = slice(None)
     ) -> tuple[Floats | None, Floats | None]:
-        """(bins, series) twice: the mean over the weeks that have the hour of the bin's middle; and
-        while no week has, that of the day before."""
-        hour_ms, hours = self._plan.hour_ms, known.starts
+        """(bins, series of these segments) twice: the mean over the weeks that have the hour of the
+        bin's middle; and while no week has, that of the day before."""
+        hour_ms, hours = self._plan.hour_ms, self._known.starts
         known_ms = int(starts[-1]) - hours[0] if hours else 0
         if known_ms < DAY * hour_ms:
             return None, None
         is_week = known_ms >= WEEK * hour_ms
-        rows = np.array([self._hours[start].rows for start in hours])
-        rows = rows[..., columns]
+        units = np.array([metric.unit for metric in plan.metrics], np.float64)
+        columns = slice(len(plan.count_columns), plan.weight_column)
+        rows = np.array([self._hours[start].rows[segments, columns] for start in hours])
         scored, sums = rows[..., 0::3], rows[..., 1::3] / units
-        means = np.divide(sums, scored, out=np.full(scored.shape, np.nan), where=scored > 0)
+        tells = (scored > 0) & ~self._known.fallen[:, segments]
+        means = np.divide(sums, scored, out=np.full(scored.shape, np.nan), where=tells)
         table = np.concatenate([means.reshape(len(hours), -1), np.full((1, means[0].size), np.nan)])
-        table[:-1][known.fallen] = np.nan
         at = {start: index for index, start in enumerate(hours)}
         of_bin = pane_start((starts + ends) // 2, hour_ms)
         total, weeks = np.zeros((len(starts), table.shape[1])), np.zeros(1)

@@ -33,9 +33,11 @@ def answer(read: Reading, window: str = "5m", view: str = "settled") -> Changes:
 class Recovering(Site):
     """A site whose break is over at `over_ms`."""
 
-    def __init__(self, begin_ms: int, break_ms: int, over_ms: int, drop: float) -> None:
-        super().__init__(begin_ms, break_ms, drop, PER_MINUTE)
-        healthy = Site(begin_ms, NOW_MS * 2, drop, PER_MINUTE)
+    def __init__(
+        self, begin_ms: int, break_ms: int, over_ms: int, drop: float, by_hour: float = 0.0
+    ) -> None:
+        super().__init__(begin_ms, break_ms, drop, PER_MINUTE, by_hour=by_hour)
+        healthy = Site(begin_ms, NOW_MS * 2, drop, PER_MINUTE, by_hour=by_hour)
         self.parts.update((at, rows) for at, rows in healthy.parts.items() if at >= over_ms)
 
 

@@ -1,5 +1,7 @@
 """A simulated site of two countries as lanes, of which one falls, for tests of what is judged."""
 
+import math
+
 import numpy as np
 
 from relevanced.daemon.lane import Rows
@@ -36,7 +38,9 @@ class Site:
         drop: float,
         per_minute: float = 120,
         fall: tuple[str, ...] = ("DE",),
+        by_hour: float = 0.0,
     ) -> None:
+        """`by_hour`: by which share searches find more at 14:00 UTC, and less at 02:00."""
         self.names = NAMES
         rng = np.random.default_rng(SEED)
         minutes = range(pane_start(begin_ms, MINUTE_MS), NOW_MS + HOUR_MS, MINUTE_MS)
@@ -46,13 +50,14 @@ class Site:
             rows = np.zeros((3, PLAN.row_width), np.int64)
             for row, (_, country) in enumerate(NAMES[1:], 1):
                 falls = start >= break_ms and country in fall
-                rows[row] = self._row(rng.poisson(per_minute / 2), drop * falls, rng)
+                level = 0.7 * (1 - drop * falls) * (1 + by_hour * _height(start))
+                rows[row] = self._row(rng.poisson(per_minute / 2), level, rng)
             rows[0] = rows[1] + rows[2]
             self.parts[start] = rows
 
     @staticmethod
-    def _row(searches: int, drop: float, rng: np.random.Generator) -> list[int]:
-        found = rng.random(searches) < 0.7 * (1 - drop)
+    def _row(searches: int, level: float, rng: np.random.Generator) -> list[int]:
+        found = rng.random(searches) < level
         rank = np.where(found, 1 / rng.integers(1, 4, searches), 0.0)
         row = [searches, int(found.sum()), 0, int(found.sum()), 10 * searches, 100 * searches]
         for metric, values in zip(PLAN.metrics, (found, rank, ~found), strict=True):
@@ -96,3 +101,8 @@ class Site:
             pages = pages_of(rows).items()
             self._packed[key] = {page: pack_page(kept) for page, kept in pages}
         return self._packed[key]
+
+
+def _height(time_ms: int) -> float:
+    """From -1 at 02:00 UTC to 1 at 14:00."""
+    return math.sin(2 * math.pi * (time_ms / HOUR_MS - 8) / 24)
