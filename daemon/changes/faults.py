@@ -161,11 +161,11 @@ def _without_past(
     end_ms, news = levels.look.end_ms, []
     doubtful: list[tuple[FallCall, Fall | FallCall, float]] = []
     last = {fall.series: fall for fall in falls}
-    over = [(f.since_ms - AT_ONCE_MS, f.recovered_ms) for f in falls if f.recovered_ms is not None]
+    over = [(f.since_ms - AT_ONCE_MS, f.ended_ms) for f in falls if f.ended_ms is not None]
     for call in calls:
         at_ms, own = call.onset.likely, last.get(call.series)
         ends = [end for begin, end in over if begin <= at_ms <= end]
-        own_ended_ms = -np.inf if own is None else own.recovered_ms
+        own_ended_ms = -np.inf if own is None else own.ended_ms
         if own_ended_ms is None or call.series not in levels.index:
             news.append(call)
         elif own is not None and end_ms - own_ended_ms < REOPENS_MS:
@@ -221,7 +221,7 @@ def _move(source: list[Fall], target: list[Fall], falls: Sequence[Fall]) -> None
 def _life_ms(fault: Sequence[Fall]) -> tuple[float, float]:
     """(onset, end): the end is infinite while one of its falls is open."""
     narrowest: FallOnset = min((fall.onset for fall in fault), key=lambda onset: onset.width)
-    ends = (np.inf if fall.recovered_ms is None else fall.recovered_ms for fall in fault)
+    ends = (np.inf if fall.ended_ms is None else fall.ended_ms for fall in fault)
     return narrowest.likely, max(ends)
 
 

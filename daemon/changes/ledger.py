@@ -15,6 +15,7 @@ from relevanced.metrics import Booleans, Floats, Integers
 
 from .levels import Onsets
 from .recovery import Falls, recovered
+from .settings import WHOLE
 from .timeline import HOUR_MS, MINUTE_MS, ScoreNoise, ScoreTimeline
 
 MIXED: Final = "mixed"
@@ -33,6 +34,13 @@ KEPT_MS: Final = 22 * 24 * HOUR_MS
 three weeks are looked at."""
 STANDING_MS: Final = 7 * 24 * HOUR_MS
 """What has been low for longer is the state of things, and no news."""
+MISSED: Final = 30.0
+"""A fall of which nothing is scored any more is over once so many impressions would have been, by
+the share of the whole that it had: no chance leaves all of them out."""
+MISSED_MS: Final = 30 * MINUTE_MS
+"""It takes so long at least."""
+DAY_MS: Final = 24 * HOUR_MS
+"""Its share is that of so long; where it is not known, so long is waited."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +124,12 @@ class Fall:
     superseded: Graded | None = None
     """What came into force before a judged score had recovered: nothing can be compared with it any
     more."""
+    scored_ms: int = 0
+    """Until when it was scored, as far as it has been seen since the call, to ten minutes; 0 before
+    that."""
+    unscored_ms: int | None = None
+    """Since when nothing of it is scored while the whole is, such as a version that was withdrawn:
+    whether it recovered cannot be known."""
 
     @property
     def since_ms(self) -> float:
@@ -125,8 +139,9 @@ class Fall:
     @property
     def ended_ms(self) -> float | None:
         """When it recovered, or nothing was comparable any more; None while it is open."""
-        superseded_ms = None if self.superseded is None else float(self.superseded.since_ms)
-        return superseded_ms if self.recovered_ms is None else self.recovered_ms
+        superseded_ms = None if self.superseded is None else self.superseded.since_ms
+        ends = (self.recovered_ms, superseded_ms, self.unscored_ms)
+        return next((float(end) for end in ends if end is not None), None)
 
     def is_standing(self, end_ms: int) -> bool:
         """Whether it has been open for so long that it is no news."""
@@ -180,40 +195,42 @@ def calls_of(look: Look, lane: str, which: Integers, began: Onsets) -> list[Fall
 def fallen(
     falls: Iterable[Fall], series: Sequence[Series], starts: Integers, ends: Integers
 ) -> Booleans:
-    """(bins, series): where a series had fallen, and has recovered since."""
+    """(bins, series): where a series had fallen, by what is over."""
     at = {each: index for index, each in enumerate(series)}
     found = np.zeros((len(starts), len(at)), np.bool_)
     for fall in falls:
-        if fall.recovered_ms is not None and fall.series in at:
-            inside = (ends > fall.since_ms) & (starts < fall.recovered_ms)
+        if fall.ended_ms is not None and fall.series in at:
+            inside = (ends > fall.since_ms) & (starts < fall.ended_ms)
             found[inside, at[fall.series]] = True
     return found
 
 
 def without_falls(look: Look, falls: Iterable[Fall]) -> ScoreTimeline:
-    """The timeline without the bins in which a series had fallen and has recovered since."""
+    """The timeline without the bins in which a series had fallen by what is over."""
     timeline = look.timeline
     left_out = fallen(falls, look.series, timeline.starts, timeline.ends)
     return timeline.only(~left_out) if left_out.any() else timeline
 
 
 def advanced(falls: Sequence[Fall], look: Look, calls: Iterable[FallCall]) -> tuple[Fall, ...]:
-    """The falls after one more look: those that calls open, less those that have recovered."""
+    """The falls after one more look: those that calls open, over where they have recovered, or
+    nothing of them is scored any more."""
     by_series: dict[Series, list[Fall]] = {}
     for fall in falls:
-        if fall.recovered_ms is None or look.end_ms - fall.recovered_ms < KEPT_MS:
+        if fall.ended_ms is None or look.end_ms - fall.ended_ms < KEPT_MS:
             by_series.setdefault(fall.series, []).append(fall)
     for call in calls:
         of_series = by_series.setdefault(call.series, [])
         of_series[-1:] = _called(of_series[-1] if of_series else None, call, look)
-    open_now = {
-        series: of_series[-1]
-        for series, of_series in by_series.items()
-        if of_series[-1].recovered_ms is None
-    }
-    for series, fall in _risen(open_now, look):
-        by_series[series][-1] = fall
+    for changed in (_risen, _seen):
+        for series, fall in changed(_open_of(by_series), look):
+            by_series[series][-1] = fall
     return tuple(fall for of_series in by_series.values() for fall in of_series)
+
+
+def _open_of(by_series: Mapping[Series, Sequence[Fall]]) -> dict[Series, Fall]:
+    last = ((series, of_series[-1]) for series, of_series in by_series.items())
+    return {series: fall for series, fall in last if fall.ended_ms is None}
 
 
 def superseded(falls: Iterable[Fall], graded: Graded) -> tuple[Fall, ...]:
@@ -246,15 +263,13 @@ def _called(last: Fall | None, call: FallCall, look: Look) -> list[Fall]:
     if last is None:
         return [opened]
     lanes = tuple(dict.fromkeys((*last.lanes, call.lane)))
-    if last.recovered_ms is None:
+    if last.ended_ms is None:
         return [_refined(replace(last, lanes=lanes), onset)]
-    if onset.latest <= last.recovered_ms:
+    if onset.latest <= last.ended_ms:
         return [last]
-    if end_ms - last.recovered_ms < REOPENS_MS:
-        low_since_ms = onset.likely
-        return [
-            replace(last, recovered_ms=None, low_since_ms=low_since_ms, better_ms=None, lanes=lanes)
-        ]
+    if end_ms - last.ended_ms < REOPENS_MS:
+        again = replace(last, low_since_ms=onset.likely, better_ms=None, lanes=lanes)
+        return [replace(again, recovered_ms=None, unscored_ms=None)]
     return [last, opened]
 
 
@@ -290,3 +305,31 @@ def _risen(open_now: Mapping[Series, Fall], look: Look) -> Iterator[tuple[Series
             yield fall.series, replace(fall, recovered_ms=whole)
         elif partly > fall.low_since_ms + AT_ONCE_MS:
             yield fall.series, replace(fall, low_since_ms=partly, better_ms=partly)
+
+
+def _seen(open_now: Mapping[Series, Fall], look: Look) -> Iterator[tuple[Series, Fall]]:
+    """The falls with until when they were scored; over where they would have been since then."""
+    at = {series: index for index, series in enumerate(look.series)}
+    nothing = np.zeros(len(look.timeline.starts))
+    for series, fall in open_now.items():
+        own, whole = (
+            look.timeline.scored[:, at[each]] if each in at else nothing
+            for each in (series, (*WHOLE, series[2]))
+        )
+        known_ms = fall.scored_ms or fall.called_ms
+        last_ms = int(look.timeline.ends[own > 0].max(initial=known_ms))
+        if look.end_ms - last_ms >= MISSED_MS and _is_missed(own, whole, last_ms, look):
+            yield series, replace(fall, unscored_ms=last_ms)
+        elif last_ms - known_ms >= AT_ONCE_MS:
+            yield series, replace(fall, scored_ms=last_ms)
+
+
+def _is_missed(own: Floats, whole: Floats, last_ms: int, look: Look) -> bool:
+    """Whether of what was scored of the whole since an instant some would have been of a segment:
+    (bins,) each."""
+    starts, ends = look.timeline.starts, look.timeline.ends
+    day = (ends > last_ms - DAY_MS) & (ends <= last_ms)
+    of_day, since = float(own[day].sum()), float(whole[starts >= last_ms].sum())
+    if not of_day:
+        return since >= MISSED and look.end_ms - last_ms >= DAY_MS
+    return since * of_day >= MISSED * float(whole[day].sum())

@@ -91,6 +91,8 @@ def since(onset: FallOnset, now_ms: float) -> str:
 def fell(story: Story, now_ms: float) -> str:
     """`RR@10 of country DE fell from 0.55 to 0.19 at 16:34`; `rose` where less is better."""
     before, now = story.own.before.mean, story.own.now.mean
+    if before is None and now is None:
+        return f"{score(story)} got worse {since(story.fall.onset, now_ms)}"
     verb = "rose" if before is not None and now is not None and now > before else "fell"
     when, (from_text, to_text) = since(story.fall.onset, now_ms), levels(before, now)
     return f"{score(story)} {verb} from {from_text} to {to_text} {when}"
@@ -108,6 +110,8 @@ def headline(story: Story, now_ms: float, marker: Marker | None = None) -> str:
         return f"{score(story)} is {ratio} {more} since {when}."
     if story.z is not None and story.z >= 0:
         return f"{score(story)} is {level(story.own.now.mean)} again; other scores are still low."
+    if story.own.before.mean is None and story.own.now.mean is None:
+        return f"{fell(story, now_ms)}; it has no series now, so its level is not known."
     named = "" if marker is None else f", {after(story.fall.onset, marker)}"
     return f"{fell(story, now_ms)}{named}, {_so_far(story, now_ms)}."
 
@@ -171,30 +175,35 @@ def acknowledged(marker: Marker, now_ms: float) -> str:
 
 def recovery(story: Story, now_ms: float) -> str:
     """The sentence of a change that is over."""
-    if story.fall.recovered_ms is None and story.fall.superseded is not None:
-        return _superseded(story, now_ms)
-    ended = story.fall.recovered_ms or now_ms
+    if story.fall.recovered_ms is None:
+        return _unknown_end(story, now_ms)
+    ended = story.fall.recovered_ms
+    over = f"{score(story)} recovered at {clock(ended, now_ms)}"
+    if story.own.before.mean is None and story.own.now.mean is None:
+        return f"{over}."
     lasted = _duration(ended - story.fall.onset.likely)
     before, low = levels(story.own.before.mean, story.own.now.mean)
+    return f"{over}: for {lasted} it was {low}, {before} before."
+
+
+def _unknown_end(story: Story, now_ms: float) -> str:
+    """The sentence of a change that ended with what could be compared."""
+    ended = clock(story.fall.ended_ms or now_ms, now_ms)
     return (
-        f"{score(story)} recovered at {clock(ended, now_ms)}: for {lasted} it was {low},"
-        f" {before} before."
+        f"{fell(story, now_ms)}; ended at {ended}: {_why_unknown(story)}, so whether it recovered "
+        "is not known."
     )
 
 
-def _superseded(story: Story, now_ms: float) -> str:
-    """The sentence of a judged change that ended with its judgements."""
+def _why_unknown(story: Story) -> str:
     graded, other = story.fall.graded, story.fall.superseded
-    assert graded is not None and other is not None
-    why = f"other judgements ({printable(other.judgements)}) are in force since"
+    if other is None:
+        return "nothing of it is scored since"
     if other.judgements == MIXED:
-        why = "lanes grade by different judgements since"
-    elif other.judgements == graded.judgements:
-        why = "judged scores began anew then"
-    return (
-        f"{fell(story, now_ms)}; ended at {clock(other.since_ms, now_ms)}: {why}, so whether it "
-        "recovered is not known."
-    )
+        return "lanes grade by different judgements since"
+    if graded is not None and other.judgements == graded.judgements:
+        return "judged scores began anew then"
+    return f"other judgements ({printable(other.judgements)}) are in force since"
 
 
 def detail(story: Story) -> str:

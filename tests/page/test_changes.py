@@ -132,6 +132,9 @@ OVER: Final = OPEN | {
     "recovered": "2026-11-20T09:42:00Z",
     "text": "RR@10 of country FR recovered at 09:42.",
 }
+GONE: Final = OVER | {"state": "unscored", "recovered": None, "unscored_since": OVER["recovered"]}
+UNKNOWN_LEVEL: Final = {"mean": None, "stderr": None, "scored": 0, "basis": None}
+UNKNOWN: Final = OVER | {"level_before": UNKNOWN_LEVEL, "level_now": UNKNOWN_LEVEL}
 SAID: Final = (
     "[...document.querySelectorAll('#open li')].map("
     "one => [...one.querySelectorAll('button, p')].map(part => part.innerText))"
@@ -532,10 +535,11 @@ async def test_the_list_says_since_when_how_much_and_who_carries_it(
 ) -> None:
     standing = OPEN | {"id": "c-4-all-all", "state": "standing", "text": "P@1 is 3 % lower."}
     told = HEADLINE | {"change": "c-9"}
-    await serve(page, headline=told, open=[OPEN, RISE], standing=[standing], closed=[OVER])
+    over = [OVER, GONE, UNKNOWN]
+    await serve(page, headline=told, open=[OPEN, RISE], standing=[standing], closed=over)
     await page.open(daemon.unfolded)
     await page.until(FULL)
-    fall, rise, stands, over = await page.value(SAID)
+    fall, rise, stands, recovered, gone, unknown = await page.value(SAID)
     assert fall == [
         TEXT,
         "Since 11:34 (11:32 to 11:36): 0.1903\u202f±\u202f0.0018, was 0.5518\u202f±\u202f0.0024"
@@ -545,9 +549,14 @@ async def test_the_list_says_since_when_how_much_and_who_carries_it(
         "Only worse because they share traffic with DE: ios −16\u202f%.",
     ]
     assert rise[1:] == ["Since before 09:00: 0.1903\u202f±\u202f0.0018, was unknown."]
-    assert len(stands) == 5 and over == [
+    assert len(stands) == 5 and recovered == [
         "RR@10 of country FR recovered at 09:42; it had gone from 0.55 to 0.19 at 11:34."
     ]
+    assert gone == [
+        "RR@10 of country FR fell from 0.55 to 0.19 at 11:34; ended at 09:42: nothing of it is"
+        " scored since, so whether it recovered is not known."
+    ]
+    assert unknown == ["RR@10 of country FR recovered at 09:42."]
     size = "parseInt(getComputedStyle(document.querySelector('#open li{}')).fontSize)"
     sizes = [await page.value(size.format(state)) for state in (".open", ".recovered")]
     assert sizes[1] < sizes[0]

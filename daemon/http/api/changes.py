@@ -12,7 +12,9 @@ from ...exporter import Detection, Reading
 from .history import Stretch
 from .markers import Acknowledged, MarkerAnswer
 
-State: TypeAlias = Literal["open", "planned", "recovered", "standing", "superseded", "undecided"]
+State: TypeAlias = Literal[
+    "open", "planned", "recovered", "standing", "superseded", "undecided", "unscored"
+]
 Tone: TypeAlias = Literal["worse", "good", ""]
 Lane: TypeAlias = Literal["hour", "day", "weeks"]
 Size: TypeAlias = Literal["slightly", "clearly", "much"]
@@ -204,7 +206,8 @@ class OpenChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     state: State
     """`planned`: as a marker says; `standing`: low for more than a week; `superseded`: a judged
     change that had not recovered when other judgements came into force; `undecided`: no change, as
-    the best case of the items without a judgement is not low."""
+    the best case of the items without a judgement is not low; `unscored`: over, as nothing of it is
+    scored any more."""
     metric: str
     grouping: str
     segment: str
@@ -224,6 +227,8 @@ class OpenChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What had settled by then was enough to call it."""
     view: Literal["settled"]
     recovered: str | None
+    unscored_since: str | None
+    """Of what is `unscored`: when it ended."""
     back_live: BackLive | None
     """null where live traffic does not show that it is back, and once it has recovered."""
     explained_by: Explained | None

@@ -174,6 +174,7 @@ EXAMPLES: Final[Mapping[str, Any]] = {
     "ready": True,
     "recording": None,
     "recovered": None,
+    "unscored_since": None,
     "rejected": {"missing_field": 3},
     "relative_words": "between 0.4 % and 2.1 % better",
     "remark": None,

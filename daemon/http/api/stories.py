@@ -221,6 +221,8 @@ def _state(story: Story, markers: Marks, as_of_ms: int) -> State:
         return "recovered"
     if fall.superseded is not None:
         return "superseded"
+    if fall.unscored_ms is not None:
+        return "unscored"
     if story.is_undecided:
         return "undecided"
     if fall.is_standing(as_of_ms):
@@ -264,7 +266,7 @@ def _change(
     known: Acknowledged | None,
 ) -> OpenChange:
     grouping, segment, metric = story.fall.series
-    ended = story.fall.recovered_ms
+    ended, unscored = story.fall.recovered_ms, story.fall.unscored_ms
     return OpenChange(
         id=identity,
         state=_state(story, markers, as_of_ms),
@@ -282,6 +284,7 @@ def _change(
         called_at=timestamp_text(story.called_ms),
         view="settled",
         recovered=None if ended is None else timestamp_text(round(ended)),
+        unscored_since=None if unscored is None else timestamp_text(unscored),
         back_live=_back_live(story),
         explained_by=_explained(story),
         pattern=looks_like(story.pattern),
@@ -381,7 +384,7 @@ class Changes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     open: tuple[OpenChange, ...]
     """Of all metrics and segments, judged ones included, the clearest first."""
     closed: tuple[OpenChange, ...]
-    """Those that recovered within the last day, or ended with their judgements."""
+    """Those that recovered within the last day, or ended otherwise."""
     standing: tuple[OpenChange, ...]
     """Open ones that have lasted for more than a week."""
     undecided: tuple[OpenChange, ...]

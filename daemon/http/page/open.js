@@ -45,7 +45,7 @@ function facts(change, now) {
 
 // What else is said of a change, a line each.
 function lines(change, now) {
-  if (["recovered", "superseded", "undecided"].includes(change.state)) return [];
+  if (["recovered", "superseded", "undecided", "unscored"].includes(change.state)) return [];
   const found = [facts(change, now), acknowledgedText(change, now)].filter(Boolean);
   if (change.graded) found.push(`Graded by ${change.graded.judgements}. No clicks are in it. ${change.graded.doubts}`.trim());
   if (change.beside?.graded?.doubts) found.push(change.beside.graded.doubts);
@@ -72,11 +72,13 @@ function pair(before, after) {
   return [text(before, digits), text(after, digits)];
 }
 
-// Why a judged change ended without having recovered.
-function superseded({ graded }, now) {
+// Why a change ended without having recovered.
+function unknownEnd({ state, graded, unscored_since: unscored }, now) {
+  const ended = (at, why) => `; ended at ${clock(at, now)}: ${why}, so whether it recovered is not known.`;
+  if (state === "unscored") return ended(unscored, "nothing of it is scored since");
   const other = graded.superseded_by;
   const why = other === "mixed" ? "lanes grade by different judgements since" : other === graded.judgements ? "judged scores began anew then" : `other judgements (${other}) are in force since`;
-  return `; ended at ${clock(graded.superseded_at, now)}: ${why}, so whether it recovered is not known.`;
+  return ended(graded.superseded_at, why);
 }
 
 // `RR@10 of country DE fell from 0.55 to 0.19 at 16:34, not recovered.`
@@ -86,9 +88,12 @@ function sentence(change, now) {
   const what = `${judged ? "Judged " : ""}${metric} ${isEverywhere(change) ? "everywhere" : `of ${visible(grouping)} ${names(change)}`}`;
   const [was, is] = pair(before, after);
   const moved = `from ${was} to ${is} ${when(onset, now)}`;
-  if (state === "recovered") return `${what} recovered at ${clock(change.recovered, now)}; it had gone ${moved}.`;
-  const fell = `${what} ${before !== null && after > before ? "rose" : "fell"} ${moved}`;
-  if (state === "superseded") return fell + superseded(change, now);
+  const isKnown = before !== null || after !== null;
+  if (state === "recovered") return `${what} recovered at ${clock(change.recovered, now)}${isKnown ? `; it had gone ${moved}` : ""}.`;
+  const verb = before !== null && after > before ? "rose" : "fell";
+  const fell = isKnown ? `${what} ${verb} ${moved}` : `${what} got worse ${when(onset, now)}`;
+  if (["superseded", "unscored"].includes(state)) return fell + unknownEnd(change, now);
+  if (!isKnown) return `${fell}; it has no series now, so its level is not known.`;
   if (state === "planned") return `${fell}, as planned.`;
   const back = change.back_live;
   if (!back) return `${fell}, not recovered.`;

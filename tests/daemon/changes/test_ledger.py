@@ -56,7 +56,8 @@ def test_a_call_opens_a_fall_that_stays_open_without_further_calls() -> None:
         BREAK + 10 * MINUTE_MS,
     )
     for minutes in (11, 75, 200):
-        assert advanced([fall], look(BREAK + minutes * MINUTE_MS), []) == (fall,)
+        (found,) = advanced([fall], look(BREAK + minutes * MINUTE_MS), [])
+        assert replace(found, scored_ms=0) == fall
 
 
 def test_a_second_lane_joins_the_fall() -> None:
@@ -132,3 +133,63 @@ def test_a_fall_of_a_series_that_is_not_shown_now_stays_as_it_is() -> None:
 def test_a_week_makes_a_fall_the_state_of_things() -> None:
     assert not opened().is_standing(BREAK + STANDING_MS)
     assert opened().is_standing(BREAK + STANDING_MS + 1)
+
+
+LEFT_MS = BREAK + HOUR_MS
+
+
+def left(end_ms: int, per_pane: float = 1000, whole: float = 2000, is_shown: bool = True) -> Look:
+    """DE, which fell, has so many searches in each pane, and none from an instant on; everything
+    goes on. Unless it is shown it has no series."""
+    found = look(end_ms)
+    goes = found.timeline.starts < LEFT_MS
+    columns = np.stack([np.where(goes, per_pane, 0.0), np.full(len(goes), whole)], axis=1)
+    timeline = replace(found.timeline, scored=columns, sums=columns * 0.2, squares=columns * 0.2)
+    series = [SERIES if is_shown else OTHER, ("all", "all", "RR@10")]
+    return replace(found, timeline=timeline, series=series)
+
+
+def test_a_fall_of_what_is_scored_no_more_is_over_once_some_would_have_been() -> None:
+    (fall,) = advanced([opened()], left(LEFT_MS + 28 * MINUTE_MS), [])
+    assert fall.ended_ms is None
+    (fall,) = advanced([fall], left(LEFT_MS + 30 * MINUTE_MS), [])
+    assert (fall.unscored_ms, fall.recovered_ms, fall.ended_ms) == (LEFT_MS, None, LEFT_MS)
+    assert advanced([fall], left(LEFT_MS + KEPT_MS - HOUR_MS), []) == (fall,)
+    assert advanced([fall], left(LEFT_MS + KEPT_MS), []) == ()
+
+
+def test_what_has_few_searches_is_waited_for_longer() -> None:
+    """A search in two panes, of a thousand: 30 are missed after two hours."""
+    (fall,) = advanced([opened()], left(LEFT_MS + 118 * MINUTE_MS, 0.5, 500), [])
+    assert fall.ended_ms is None
+    (fall,) = advanced([fall], left(LEFT_MS + 120 * MINUTE_MS, 0.5, 500), [])
+    assert fall.ended_ms == LEFT_MS
+
+
+def test_no_fall_is_over_because_nothing_at_all_is_scored() -> None:
+    silent = left(LEFT_MS + 5 * HOUR_MS)
+    scored = silent.timeline.scored.copy()
+    scored[silent.timeline.starts >= LEFT_MS] = 0
+    silent = replace(silent, timeline=replace(silent.timeline, scored=scored))
+    (fall,) = advanced([opened()], silent, [])
+    assert fall.ended_ms is None
+    (fall,) = advanced([fall], look(BREAK + 7 * HOUR_MS), [])
+    assert fall.ended_ms is None, "and it goes on where that does"
+
+
+def test_a_fall_without_a_series_is_over_after_a_day() -> None:
+    (fall,) = advanced([opened()], left(BREAK + 50 * MINUTE_MS), [])
+    seen_ms = fall.scored_ms
+    assert abs(seen_ms - (BREAK + 50 * MINUTE_MS)) <= 10 * MINUTE_MS
+    day_later_ms = seen_ms + 24 * HOUR_MS
+    (fall,) = advanced([fall], left(day_later_ms - 2 * MINUTE_MS, is_shown=False), [])
+    assert fall.ended_ms is None
+    (fall,) = advanced([fall], left(day_later_ms, is_shown=False), [])
+    assert fall.ended_ms == seen_ms
+
+
+def test_what_comes_back_as_low_within_a_day_is_the_same_fall() -> None:
+    (fall,) = advanced([opened()], left(LEFT_MS + HOUR_MS), [])
+    again = FallCall("hour", SERIES, onset(LEFT_MS + 3 * HOUR_MS))
+    (fall,) = advanced([fall], look(LEFT_MS + 4 * HOUR_MS), [again])
+    assert (fall.ended_ms, fall.first_ms) == (None, BREAK)

@@ -1,18 +1,27 @@
-"""What is usual: no fall that is over is part of it, and neither a new process nor a new segment
-makes less of it."""
+"""What is usual: no fall that is over is part of it, neither a new process nor a new segment makes
+less of it, and what has not settled is measured by it."""
+
+import re
 
 import numpy as np
+import pytest
 
+from relevanced.daemon.events import timestamp_text
 from relevanced.daemon.exporter import RESELECT_MS, Publisher, Timelines
 from relevanced.daemon.panes import HOUR_MS
 from relevanced.daemon.views import HourHistory, busiest, evaluate, select
-from tests.daemon.exporter.test_open_changes import Recovering, reading
+from tests.daemon.exporter.test_open_changes import Recovering, answer, reading
 from tests.daemon.exporter.two_countries import MINUTE_MS, NOW_MS, PLAN, Site
 
 DAY_MS = 24 * HOUR_MS
 WEEK_MS = 7 * DAY_MS
 BROKE_MS = NOW_MS - WEEK_MS - 3 * HOUR_MS
 OVER_MS = BROKE_MS + 2 * HOUR_MS
+GONE = (
+    r"RR@10 of country DE fell from 0\.4\d to 0\.1\d at .*\d\d:\d\d; ended at .*\d\d:\d\d: nothing"
+    " of it is scored since, so whether it recovered is not known."
+)
+RR_OF_FOUND = (1 + 1 / 2 + 1 / 3) / 3
 
 
 def test_nothing_falls_a_week_after_a_fall_that_is_over() -> None:
@@ -41,3 +50,44 @@ def test_all_that_is_known_is_usual_at_the_first_look_and_while_segments_change(
         assert not np.isnan(timeline.usual[-60:]).any(), minute
         shown.append(timelines.segments)
     assert {shown[0], shown[-1]} == {few.segments, all_of_them.segments} == {*shown}
+
+
+@pytest.mark.parametrize("days", [1, 9])
+def test_the_fall_of_a_night_is_not_back_live_because_it_is_noon(days: int) -> None:
+    """Searches find 15 % more by day, and less by night."""
+    broke_ms, over_ms = NOW_MS - 20 * HOUR_MS, NOW_MS
+    site = Recovering(broke_ms - days * DAY_MS, broke_ms, over_ms, 0.12, by_hour=0.15)
+    publisher = Publisher(PLAN)
+    for until_ms in range(broke_ms + HOUR_MS, over_ms, 30 * MINUTE_MS):
+        found = reading(site, until_ms, publisher).clicks.changes.open
+        assert found or days < 7
+        assert all(story.live is None for story in found), until_ms
+    if days > 7:
+        (story,) = reading(site, over_ms + 5 * MINUTE_MS, publisher).clicks.changes.open
+        assert story.live is not None
+        assert story.live.since_ms == pytest.approx(over_ms, abs=3 * MINUTE_MS)
+        assert story.live.mean == pytest.approx(0.7 * 1.13 * RR_OF_FOUND, abs=0.03)
+
+
+def test_the_fall_of_what_was_withdrawn_is_over_and_never_told_without_its_levels() -> None:
+    """DE has no searches any more an hour after it broke: such as a version that is rolled back."""
+    broke_ms, gone_ms = NOW_MS - 3 * DAY_MS, NOW_MS - 3 * DAY_MS + HOUR_MS
+    site, publisher = Site(broke_ms - DAY_MS, broke_ms, 0.65, 380), Publisher(PLAN)
+    for start, rows in site.parts.items():
+        if start >= gone_ms:
+            rows[0] -= rows[1]
+            rows[1] = 0
+    assert answer(reading(site, gone_ms, publisher)).open[0].segment == "DE"
+    for after_ms in (35 * MINUTE_MS, 2 * HOUR_MS, 23 * HOUR_MS):
+        found = answer(reading(site, gone_ms + after_ms, publisher))
+        (over,) = (one for one in found.closed if one.segment == "DE")
+        assert not found.open and over.state == "unscored" and over.recovered is None
+        assert over.unscored_since == timestamp_text(gone_ms)
+        assert re.fullmatch(GONE, over.text), over.text
+        assert found.headline.tone == "good" and over.text in found.headline.detail
+    day = answer(reading(site, gone_ms + 2 * HOUR_MS, publisher), "24h").changes
+    verdicts = {(row.segment, row.metric): row.verdict for row in day}
+    assert verdicts["DE", "RR@10"] == "worse", "it did not recover"
+    for after_ms in range(26 * HOUR_MS, NOW_MS - gone_ms, 6 * HOUR_MS):
+        found = answer(reading(site, gone_ms + after_ms, publisher))
+        assert not (found.open or found.closed or found.standing), after_ms
