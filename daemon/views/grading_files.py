@@ -32,6 +32,11 @@ class LaneFiles:
         """The file that grades what happens then."""
         return in_force(self.entries, time_ms)
 
+    def has_graded_since(self, file: IndexEntry) -> bool:
+        """Whether it may have graded anything since the start of a file. A lane without events
+        adopts the file with its next one."""
+        return self.latest_ms >= file.start_ms or file in self.refused or file in self.entries
+
     @property
     def earliest_ms(self) -> int:
         """The first whole hour from which on it would take a file, by what it has read."""
@@ -58,13 +63,15 @@ class GradingFiles:
 
 
 def grading_at(lanes: Sequence[LaneFiles], time_ms: int) -> GradingFiles | None:
-    """What grades at this instant; None where no lane has a file then, or one has no judged
-    columns yet."""
-    found = [lane.at(time_ms) for lane in lanes]
-    files = tuple(sorted({file for file in found if file is not None}))
+    """What grades at this instant; None where no lane has a file then, or one has no judged columns
+    yet. A lane that has graded nothing since the newest file began disagrees with nobody."""
+    in_force_now = [file for lane in lanes if (file := lane.at(time_ms)) is not None]
     began_ms = max((lane.since_ms for lane in lanes), default=0)
-    if not files or began_ms > time_ms:
+    if not in_force_now or began_ms > time_ms:
         return None
+    newest = max(in_force_now, key=lambda file: file.start_ms)
+    found = {lane.at(time_ms) for lane in lanes if lane.has_graded_since(newest)}
+    files = tuple(sorted(file for file in found if file is not None))
     next_ms = [
         entry.start_ms for lane in lanes for entry in lane.entries if entry.start_ms > time_ms
     ]
@@ -72,7 +79,7 @@ def grading_at(lanes: Sequence[LaneFiles], time_ms: int) -> GradingFiles | None:
         max(began_ms, *(file.start_ms for file in files)),
         min(next_ms, default=None),
         files,
-        len(set(found)) > 1,
+        len(found) > 1,
     )
 
 

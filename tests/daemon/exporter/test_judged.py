@@ -133,7 +133,10 @@ def test_without_kept_hours_nothing_is_compared() -> None:
 
 def test_a_measure_holds_since_the_last_lane_went_over_to_its_file() -> None:
     first, second = entry(NOON - 9 * HOUR_MS), entry(NOON + HOUR_MS, "b")
-    lanes = [LaneFiles(NOON - 3 * HOUR_MS, (OLD, first, second)), LaneFiles(0, (first,))]
+    lanes = [
+        LaneFiles(NOON - 3 * HOUR_MS, (OLD, first, second)),
+        LaneFiles(0, (first,), latest_ms=second.start_ms),
+    ]
     found = grading_at(lanes, NOON)
     assert found is not None
     assert (found.since_ms, found.until_ms) == (NOON - 3 * HOUR_MS, NOON + HOUR_MS)
@@ -143,6 +146,21 @@ def test_a_measure_holds_since_the_last_lane_went_over_to_its_file() -> None:
     assert grading_at([LaneFiles(0, (first,)), LaneFiles(0)], NOON) is not None
     assert grading_at([LaneFiles(0)], NOON) is None
     assert grading_at([], NOON) is None
+
+
+def test_a_lane_without_events_since_a_file_began_does_not_disagree() -> None:
+    """It adopts the file with its next event, and has no row that another one graded."""
+    new = entry(NOON - 20 * HOUR_MS, "b")
+    busy = lane(steady(40), LaneFiles(0, (OLD, new), latest_ms=NOON))
+    last_ms = NOON - 30 * HOUR_MS
+    hours = {start: hour for start, hour in steady(40).items() if start < last_ms}
+    for read_ms, is_mixed in ((last_ms, False), (new.start_ms - 1, False), (new.start_ms, True)):
+        files = LaneFiles(0, (OLD,), latest_ms=read_ms)
+        idle = replace(lane(hours, files, number=1), idle_ms=NOON + 60_000)
+        found = scored(busy, idle)
+        assert found.grading is not None and found.grading.is_mixed == is_mixed
+        assert bool(found.comparisons) != is_mixed
+        assert found.grading.since_ms == new.start_ms or is_mixed
 
 
 def test_bins_are_of_what_the_file_in_force_graded() -> None:
