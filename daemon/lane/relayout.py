@@ -131,13 +131,24 @@ def _goes_on(measure: str, one: Plan, other: Plan) -> bool:
     )
 
 
-def since_the_beginning(plan: Plan) -> Since:
-    """That of a lane that never had another plan."""
+def since_the_beginning(plan: Plan, lost_before: Instant = None) -> Since:
+    """That of a lane that never had another plan, whose rows before an instant are lost."""
     return Since(
         dict.fromkeys(plan.column_ids),
         dict.fromkeys(plan.grouping_ids),
-        {window.length_ms: None for window in plan.timing.windows},
+        {window.length_ms: lost_before for window in plan.timing.windows},
+        None if lost_before is None else -(-lost_before // plan.hour_ms) * plan.hour_ms,
     )
+
+
+def lose_before(lane: Lane, first_ms: int) -> Since:
+    """Let a lane that has read nothing yet hold only from an instant on: what it had before is
+    lost, and no sum of lanes may reach further back."""
+    pane_ms = -(-first_ms // lane.plan.timing.base_ms) * lane.plan.timing.base_ms
+    if lane.queries is not None:
+        begin_queries(lane, pane_ms)
+        begin_missing(lane, pane_ms)
+    return since_the_beginning(lane.plan, pane_ms)
 
 
 def next_pane_ms(lane: Lane) -> int | None:

@@ -113,7 +113,7 @@ from .redis.port import Answer, DamagedLane, LaneDelta, Store, Term, missing_key
 from .redis.registers import PERMISSION_S, AcceptedLogs, LaneRegister, MarkerLog
 from .redis.succession import RETIRED_MS, SILENT_MS, Generation, LayoutRegistry
 from .redis.tables import PastStore, QueryStore
-from .restore import lose_hours, names_of, past_hour_keys, plan_repair, rebuild
+from .restore import lose_before, lose_hours, names_of, past_hour_keys, plan_repair, rebuild
 from .row_pages import (
     CLASSES_FIELD,
     JUDGEMENTS_FIELD,
@@ -196,6 +196,7 @@ __all__ = (
     "LogMark",
     "LogMarks",
     "LOGS_FIELD",
+    "lose_before",
     "lose_hours",
     "MarkerLog",
     "merged",

@@ -23,6 +23,7 @@ from ..lane import (
     admitted_of,
     has_same_queries,
     kept_rows,
+    lose_before as _begin_at,
     new_lane,
     next_pane_ms,
     relaid,
@@ -318,6 +319,12 @@ def lose_hours(lane: Lane, missing: Sequence[str]) -> None:
     for start in [row_pages.hour_of(key) for key in missing]:
         if start is not None and lane.queries is not None:
             lane.queries.examples.lose(start)
+
+
+def lose_before(claimed: ClaimedLane, first_ms: int) -> None:
+    """Note that what a lane, which begins again, had before an instant is lost."""
+    since = _begin_at(claimed.lane, first_ms)
+    claimed.layouts = msgspec.structs.replace(claimed.layouts, since=since)
 
 
 def plan_repair(claimed: ClaimedLane, idle_ms: int | None = None) -> Commit:

@@ -168,10 +168,14 @@ def sum_panes(
 
 
 def kept_from(views: Sequence[LaneView], plan: Plan, window_index: int) -> int:
-    """The first instant from which every lane keeps the panes of the window."""
+    """The first instant from which every lane keeps the panes of the window, and has them."""
     span = plan.timing.windows[window_index]
     marks = [lane.watermark_ms for lane in views if lane.watermark_ms is not None]
-    return max((plan.timing.dropped_before(span, mark) for mark in marks), default=0)
+    kept_ms = max((plan.timing.dropped_before(span, mark) for mark in marks), default=0)
+    since_ms = max(
+        (lane.coverage.windows[window_index] for lane in views if lane.coverage), default=0
+    )
+    return max(kept_ms, -(-since_ms // span.pane_ms) * span.pane_ms)
 
 
 def estimates(rows: Rows | Floats, plan: Plan, metric_index: int) -> tuple[Floats, Floats]:

@@ -33,6 +33,7 @@ from ..storage import (
     ids_of,
     is_past,
     layouts_of,
+    lose_before,
     lose_hours,
     missing_keys,
     rebuild,
@@ -135,8 +136,9 @@ class Recovery:
     async def _begin_anew(
         self, lane: int, damage: DamagedLane, setting: Start, logs: LogMarks
     ) -> ClaimedLane:
-        """Begin a damaged lane where it began before. What the logs no longer have of it is counted
-        as a gap when they are opened; of logs that took the place of others, nothing can be."""
+        """Begin a damaged lane where it began before. What the logs no longer have of it is lost,
+        and counted as a gap when they are opened; of logs that took the place of others, nothing
+        can be."""
         now_ms = int(self._clock() * 1000)
         earliest = await self._source.starting_offsets(lane, LogEnd.EARLIEST, now_ms)
         start = damage.start
@@ -147,12 +149,23 @@ class Recovery:
         if not log_holds(earliest, known) and not await self._store.may_begin_anew(lane):
             raise damage
         begin = {topic: known.get(topic, first) for topic, first in earliest.items()}
+        lost = [topic for topic, first in earliest.items() if known.get(topic, -1) < first]
+        first_ms = await self._whole_from(lane, lost, now_ms) if lost else None
         token = secrets.token_hex(8)
         head = await self._store.begin_anew(lane, damage.token, token, begin, logs)
         self.begun_anew.add(lane)
         self._telemetry.lanes_begun_anew.inc()
         log.error("a damaged lane begins anew", lane=lane, reason=str(damage), offsets=begin)
-        return await self._read(lane, head, list(begin))
+        claimed = await self._read(lane, head, list(begin))
+        if first_ms is not None:
+            lose_before(claimed, first_ms)
+        return claimed
+
+    async def _whole_from(self, lane: int, topics: Sequence[str], now_ms: int) -> int:
+        """The instant, by the Kafka timestamps of records, from which on these topics have all of a
+        lane."""
+        first_times = await self._source.first_times(lane)
+        return max(first_times.get(topic, now_ms) for topic in topics)
 
     async def _read(self, lane: int, head: Head, topics: Sequence[str]) -> ClaimedLane:
         """The lane as its last commit left it, without the hours of which pages are missing."""

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from msgspec import structs
 
-from relevanced.daemon.lane import Since
+from relevanced.daemon.lane import Since, since_the_beginning
 from relevanced.daemon.plan import Plan
 from relevanced.daemon.queries import Derivation
 from relevanced.daemon.storage import InForce, first_layouts
@@ -15,9 +15,11 @@ from relevanced.daemon.views import (
     LIVE,
     NEVER,
     Coverage,
+    HourSources,
     LaneView,
     covered,
     evaluate,
+    kept_from,
     pane_starts,
 )
 from tests.daemon.exporter import test_baselines, test_first_sights
@@ -70,6 +72,27 @@ def test_a_window_that_lanes_keep_for_a_while_only_is_shown_once_all_of_it_is_co
         assert ((longest.name, LIVE) in shown) == is_shown
         assert ((longest.name, LIVE) in found.incomplete) != is_shown
         assert (PLAN.timing.windows[0].name, LIVE) in shown
+
+
+def test_no_sum_reaches_back_to_what_one_lane_has_lost() -> None:
+    """All that is older is absent, as the other lanes alone would be too few."""
+    lost_ms = NOON - 5 * HOUR_MS - 90_000
+    first = first_layouts(InForce(PLAN, 1))
+    whole, anew = (
+        replace(
+            lane_of(steady(hours)),
+            layouts=structs.replace(first, since=since_the_beginning(PLAN, before_ms)),
+        )
+        for hours, before_ms in ((8, None), (5, lost_ms))
+    )
+    views = covered([whole, anew], PLAN)
+    starts = HourSources.of(views, (), PLAN).starts
+    assert starts[0] == NOON - 5 * HOUR_MS and min(whole.hours) < starts[0]
+    for index, window in enumerate(PLAN.timing.windows):
+        is_whole = NOON - window.length_ms >= lost_ms
+        assert ((window.name, LIVE) in evaluate(views, PLAN).incomplete) != is_whole
+        kept_ms = kept_from(views, PLAN, index)
+        assert kept_ms >= lost_ms and kept_ms % window.pane_ms == 0
 
 
 def test_grouping_that_a_lane_derives_by_another_rule_is_hidden() -> None:

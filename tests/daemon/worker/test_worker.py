@@ -13,6 +13,7 @@ import pytest
 from relevanced.daemon.config import LogEnd, Start
 from relevanced.daemon.errors import Lost, Unavailable
 from relevanced.daemon.events import Limits, decoder
+from relevanced.daemon.panes import HOUR_MS
 from relevanced.daemon.storage import (
     NO_MARKS,
     AcceptedLog,
@@ -26,6 +27,7 @@ from relevanced.daemon.storage import (
     StallMark,
     head,
     head_of,
+    layouts_of,
     pack_mark,
 )
 from relevanced.daemon.telemetry import Telemetry
@@ -381,7 +383,7 @@ async def test_a_damaged_lane_stops_where_the_log_lacks_a_part_of_it(part: str) 
     log, store = Log([impression(1), impression(2)]), Memory()
     await work_until(lambda: store.offset == 2, log, store)
     lose(store, part)
-    log.next, log.beginning = None, 1
+    log.next, log.beginning, log.first_ms = None, 1, START_MS + 60_000
     ownership = await work_until(None, log, store)
     assert "lane 0 is damaged" in ownership.not_open[0]
     assert "relevanced lane begin-anew" in ownership.not_open[0]
@@ -393,6 +395,9 @@ async def test_a_damaged_lane_stops_where_the_log_lacks_a_part_of_it(part: str) 
     )
     gaps = json.loads(store.lane.fields["counts"]).get("gap_records", {})
     assert gaps == {TOPIC: 1}
+    layouts = layouts_of(store.lane.blobs)
+    assert layouts is not None and layouts.since.hours == START_MS + HOUR_MS, "the rest is lost"
+    assert set(layouts.since.windows.values()) == {START_MS + 60_000}
 
 
 @pytest.mark.parametrize("part", ["state", "rows:"])
