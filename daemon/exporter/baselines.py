@@ -116,8 +116,8 @@ def compare(
         day_before = at_shifts(*span, [a_day], covered, left_out)
         all_weights = [shares(*span, plan.hour_ms), *earlier_weights.values(), *day_before.values()]
         needed |= {start for weights in all_weights for start in weights}
-        sums = {by: history.summed(weights, selection) for by, weights in earlier_weights.items()}
-        days = [history.summed(weights, selection) for weights in day_before.values()]
+        sums = {by: history.usual(weights, selection) for by, weights in earlier_weights.items()}
+        days = [history.usual(weights, selection) for weights in day_before.values()]
         compared.append(
             BaselineComparison(
                 name,
@@ -151,7 +151,7 @@ def hour_until(
     unit, earlier_weights = earlier(*span, covered, left_out, zone)
     if weights.keys() & history.lost or span[0] < covered.start:
         return None
-    sums = {by: history.summed(each, selection) for by, each in earlier_weights.items()}
+    sums = {by: history.usual(each, selection) for by, each in earlier_weights.items()}
     rows = history.summed(weights, selection)
     return BaselineComparison(weeks.HOUR, *span, rows, unit, sums, None)
 

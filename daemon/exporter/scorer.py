@@ -43,6 +43,7 @@ from ..views import (
     HourHistory,
     LaneFiles,
     LaneView,
+    Segment,
     Selection,
     Snapshot,
     WindowRows,
@@ -122,8 +123,9 @@ class Scorer:
         """The scores with the last hours beside earlier ones, which cost as much as all the
         rest."""
         self.history.doubtful = hours_of(self.gaps, scores.plan.hour_ms)
+        self.history.fallen = hours_of_falls(self.falls, scores.plan)
         self.history.take(scores.views, past)
-        key = scores.key, self.history.starts, self.history.lost
+        key = scores.key, self.history.starts, self.history.lost, self.history.fallen
         if key != self._key:
             self._key, self._comparisons = key, ()
             if scores.is_comparable:
@@ -264,6 +266,19 @@ def hours_of(gaps: Iterable[FeedbackGap], hour_ms: int) -> frozenset[int]:
         for gap in gaps
         for start in range(pane_start(gap.begin_ms, hour_ms), gap.end_ms, hour_ms)
     )
+
+
+def hours_of_falls(falls: Iterable[Fall], plan: Plan) -> dict[int, set[tuple[Segment, int]]]:
+    """Start of an hour → (segment, index of the metric) of what had fallen in it, and is over."""
+    at = {metric.name: index for index, metric in enumerate(plan.metrics)}
+    found: dict[int, set[tuple[Segment, int]]] = {}
+    for fall in falls:
+        segment, name = fall.series[:2], fall.series[2]
+        if fall.ended_ms is not None and name in at:
+            first = pane_start(int(fall.since_ms), plan.hour_ms)
+            for start in range(first, int(fall.ended_ms), plan.hour_ms):
+                found.setdefault(start, set()).add((segment, at[name]))
+    return found
 
 
 def _kept(falls: Sequence[Fall], until_ms: int) -> tuple[Fall, ...]:

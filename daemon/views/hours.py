@@ -11,7 +11,7 @@ what the lanes lack they may lack in part.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final, Protocol, TypeAlias
@@ -273,6 +273,9 @@ class HourHistory:
         self.doubtful: frozenset[int] = frozenset()
         """Starts of hours whose scores say nothing: they are taken as lost from the next `take`
         on."""
+        self.fallen: Mapping[int, Collection[tuple[Segment, int]]] = {}
+        """Start of an hour → (segment, index of the metric) of scores that had fallen in it: it
+        does not say what is usual of them."""
 
     def take(self, views: Sequence[LaneView], past: Sequence[StoredPast] = ()) -> None:
         """Take over the hours that lanes and fillings contain now. Raises Damaged."""
@@ -313,6 +316,30 @@ class HourHistory:
                 into += weight * rows
         folded = selection.fold_pages(total, self._names, width)
         return self.without_thin(folded, weights, selection)
+
+    def usual(self, weights: Mapping[int, float], selection: Selection) -> Floats:
+        """The same, as far as it is usual: without the scores of hours in which they had fallen,
+        for which the other hours stand; 0 where these are fewer than `ENOUGH`."""
+        rows, at = self.summed(weights, selection), selection.segments.index
+        left_out: dict[tuple[int, int], float] = {}
+        for start in sorted(weights.keys() & self.fallen.keys()):
+            cells = [cell for cell in self.fallen[start] if cell[0] in selection.segments]
+            of_hour = self.rows_of(start, [segment for segment, _ in cells])
+            for (segment, metric), own in zip(cells, of_hour, strict=True):
+                row, columns = at(segment), self._columns_of(metric)
+                rows[row, columns] -= weights[start] * own[columns]
+                left_out[row, metric] = left_out.get((row, metric), 0.0) + weights[start]
+        total = sum(weights.values())
+        for (row, metric), share in left_out.items():
+            columns, kept = self._columns_of(metric), total - share
+            is_known = kept >= ENOUGH * total and rows[row, columns[0]] > 0
+            rows[row, columns] *= total / kept if is_known else 0.0
+        return rows
+
+    def _columns_of(self, metric: int) -> Integers:
+        """Those of a metric, and of its best case where there is one."""
+        own = self.plan.metric_column(metric) + np.arange(len(METRIC_COLUMNS))
+        return np.concatenate([own + behind for behind in sorted({0, self.plan.columns_behind})])
 
     def without_thin(
         self, rows: Floats, weights: Mapping[int, float], selection: Selection

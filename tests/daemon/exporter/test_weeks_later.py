@@ -35,6 +35,24 @@ def test_nothing_falls_a_week_after_a_fall_that_is_over() -> None:
         assert not reading(site, now_ms, publisher).clicks.changes.open, now_ms
 
 
+def test_no_baseline_has_hours_of_a_fall_that_is_over() -> None:
+    """DE fell for 10 of the 24 hours of a week ago, for which the others stand; nothing stands for
+    those of shorter windows, which the fall fills."""
+    broke_ms = NOW_MS - WEEK_MS - 10 * HOUR_MS
+    site = Recovering(NOW_MS - 9 * DAY_MS, broke_ms, NOW_MS - WEEK_MS, 0.65)
+    publisher = Publisher(PLAN)
+    for now_ms in (broke_ms + HOUR_MS, NOW_MS - WEEK_MS + HOUR_MS, NOW_MS):
+        read = reading(site, now_ms, publisher)
+    row, column = read.clicks.segments.index(("country", "DE")), PLAN.metric_column(0)
+    of_window = {each.window: each.periods[WEEK_MS][row] for each in read.clicks.comparisons}
+    assert {each.unit for each in read.clicks.comparisons} == {"week"}
+    for window, hours in (("1h", 0), ("6h", 0), ("24h", 24)):
+        scored, total = of_window[window][column : column + 2].tolist()
+        assert scored == pytest.approx(hours * 60 * 190, rel=0.02), window
+        assert not hours or total / scored / PLAN.metrics[0].unit == pytest.approx(0.7, abs=0.01)
+        assert of_window[window][0] > 0, "searches are no score"
+
+
 def test_all_that_is_known_is_usual_at_the_first_look_and_while_segments_change() -> None:
     view, history = Site(NOW_MS - 10 * DAY_MS, NOW_MS * 2, 0, 20).lane(NOW_MS), HourHistory(PLAN)
     history.take([view])
