@@ -32,6 +32,11 @@ REOPENS_MS: Final = 24 * HOUR_MS
 KEPT_MS: Final = 22 * 24 * HOUR_MS
 """So long are falls that are over remembered: none of their hours tells what is usual, for which
 three weeks are looked at."""
+NEXT_DAY_MS: Final = 12 * HOUR_MS
+"""What falls again so long after it last fell does so on another day."""
+EVERY_DAY: Final = 3
+"""What has fallen again on so many other days, each time within a day of its recovery, is how the
+score moves: a night, and no fault."""
 STANDING_MS: Final = 7 * 24 * HOUR_MS
 """What has been low for longer is the state of things, and no news."""
 MISSED: Final = 30.0
@@ -121,6 +126,8 @@ class Fall:
     """Since when it is better, but not as good as before: then it is low since then."""
     graded: Graded | None = None
     """Of a judged score: by what. None of a score of feedback."""
+    again: int = 0
+    """On how many other days it fell again after it had recovered."""
     superseded: Graded | None = None
     """What came into force before a judged score had recovered: nothing can be compared with it any
     more."""
@@ -142,6 +149,12 @@ class Fall:
         superseded_ms = None if self.superseded is None else self.superseded.since_ms
         ends = (self.recovered_ms, superseded_ms, self.unscored_ms)
         return next((float(end) for end in ends if end is not None), None)
+
+    @property
+    def is_unusual(self) -> bool:
+        """Whether the score of its hours says nothing of what is usual: it is over, and not what
+        happens every day."""
+        return self.ended_ms is not None and self.again < EVERY_DAY
 
     def is_standing(self, end_ms: int) -> bool:
         """Whether it has been open for so long that it is no news."""
@@ -195,18 +208,18 @@ def calls_of(look: Look, lane: str, which: Integers, began: Onsets) -> list[Fall
 def fallen(
     falls: Iterable[Fall], series: Sequence[Series], starts: Integers, ends: Integers
 ) -> Booleans:
-    """(bins, series): where a series had fallen, by what is over."""
+    """(bins, series): where a series had fallen, by what is over and not usual."""
     at = {each: index for index, each in enumerate(series)}
     found = np.zeros((len(starts), len(at)), np.bool_)
     for fall in falls:
-        if fall.ended_ms is not None and fall.series in at:
-            inside = (ends > fall.since_ms) & (starts < fall.ended_ms)
+        if fall.is_unusual and fall.series in at:
+            inside = (ends > fall.since_ms) & (starts < (fall.ended_ms or 0.0))
             found[inside, at[fall.series]] = True
     return found
 
 
 def without_falls(look: Look, falls: Iterable[Fall]) -> ScoreTimeline:
-    """The timeline without the bins in which a series had fallen by what is over."""
+    """The timeline without the bins in which a series had fallen by what is over and not usual."""
     timeline = look.timeline
     left_out = fallen(falls, look.series, timeline.starts, timeline.ends)
     return timeline.only(~left_out) if left_out.any() else timeline
@@ -268,8 +281,9 @@ def _called(last: Fall | None, call: FallCall, look: Look) -> list[Fall]:
     if onset.latest <= last.ended_ms:
         return [last]
     if end_ms - last.ended_ms < REOPENS_MS:
-        again = replace(last, low_since_ms=onset.likely, better_ms=None, lanes=lanes)
-        return [replace(again, recovered_ms=None, unscored_ms=None)]
+        is_later = onset.likely - last.low_since_ms >= NEXT_DAY_MS
+        opened = replace(last, low_since_ms=onset.likely, better_ms=None, lanes=lanes)
+        return [replace(opened, recovered_ms=None, unscored_ms=None, again=last.again + is_later)]
     return [last, opened]
 
 

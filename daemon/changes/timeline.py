@@ -45,8 +45,8 @@ class ScoreTimeline:
     """(bins, series) mean of the same hour in earlier weeks, NaN where it is not known; None where
     no week is known yet."""
     yesterday: Floats | None = None
-    """(bins, series) mean of the same hour a day before, NaN where it is not known; None once a
-    week is known."""
+    """(bins, series) mean of the same hour a day before, NaN where it is not known; None once the
+    weeks of a whole day and of the one before are known."""
     other: "ScoreTimeline | None" = None
     """The same bins by another reading: of judged scores the best case of the items without a
     judgement. Nothing is called that only one of both says. None where there is one reading."""

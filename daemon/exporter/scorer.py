@@ -269,14 +269,15 @@ def hours_of(gaps: Iterable[FeedbackGap], hour_ms: int) -> frozenset[int]:
 
 
 def hours_of_falls(falls: Iterable[Fall], plan: Plan) -> dict[int, set[tuple[Segment, int]]]:
-    """Start of an hour → (segment, index of the metric) of what had fallen in it, and is over."""
+    """Start of an hour → (segment, index of the metric) of what had fallen in it, and is not
+    usual."""
     at = {metric.name: index for index, metric in enumerate(plan.metrics)}
     found: dict[int, set[tuple[Segment, int]]] = {}
     for fall in falls:
         segment, name = fall.series[:2], fall.series[2]
-        if fall.ended_ms is not None and name in at:
+        if fall.is_unusual and name in at:
             first = pane_start(int(fall.since_ms), plan.hour_ms)
-            for start in range(first, int(fall.ended_ms), plan.hour_ms):
+            for start in range(first, int(fall.ended_ms or 0), plan.hour_ms):
                 found.setdefault(start, set()).add((segment, at[name]))
     return found
 

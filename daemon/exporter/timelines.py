@@ -6,7 +6,7 @@ the next look adds the newest. A lane that replaces a page, which a repair may d
 Pure apart from what it keeps.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timezone, tzinfo
 from functools import partial
@@ -290,34 +290,53 @@ class Timelines:
         self, starts: Integers, ends: Integers, plan: Plan, segments: slice = slice(None)
     ) -> tuple[Floats | None, Floats | None]:
         """(bins, series of these segments) twice: the mean over the weeks that have the hour of the
-        bin's middle; and while no week has, that of the day before."""
-        hour_ms, hours = self._plan.hour_ms, self._known.starts
-        known_ms = int(starts[-1]) - hours[0] if hours else 0
-        if known_ms < DAY * hour_ms:
+        bin's middle; and until windows of a day know their weeks, that of the day before."""
+        hours, hour_ms = self._known.starts, self._plan.hour_ms
+        known_hours = (int(starts[-1]) - hours[0]) // hour_ms if hours else 0
+        if known_hours < DAY:
             return None, None
-        is_week = known_ms >= WEEK * hour_ms
+        means = self._hour_means(plan, segments)
+        of_bin = pane_start((starts + ends) // 2, hour_ms)
+        # Also of a fall: what is as low every night is no news in the second one.
+        yesterday = self._mean_before(of_bin, means, [1]) if known_hours < WEEK + 2 * DAY else None
+        if known_hours < WEEK:
+            return None, yesterday
+        fallen = self._known.fallen[:, segments].reshape(len(hours), -1)
+        told, weeks = np.where(fallen, np.nan, means), range(7, 7 * WEEKS + 1, 7)
+        usual = self._mean_before(of_bin, told, weeks)
+        lacks = np.isnan(usual) & ~np.isnan(self._mean_before(of_bin, means, weeks))
+        if lacks.any():  # it had fallen in all weeks that are known: other days tell
+            usual = np.where(lacks, self._mean_before(of_bin, told, range(1, 7)), usual)
+        return usual, yesterday
+
+    def _hour_means(self, plan: Plan, segments: slice) -> Floats:
+        """(hours, series of these segments): the mean of each hour that is known; NaN where nothing
+        is scored."""
         units = np.array([metric.unit for metric in plan.metrics], np.float64)
         columns = slice(len(plan.count_columns), plan.weight_column)
+        hours = self._known.starts
         rows = np.array([self._hours[start].rows[segments, columns] for start in hours])
         scored, sums = rows[..., 0::3], rows[..., 1::3] / units
-        tells = (scored > 0) & ~self._known.fallen[:, segments]
-        means = np.divide(sums, scored, out=np.full(scored.shape, np.nan), where=tells)
-        table = np.concatenate([means.reshape(len(hours), -1), np.full((1, means[0].size), np.nan)])
-        at = {start: index for index, start in enumerate(hours)}
-        of_bin = pane_start((starts + ends) // 2, hour_ms)
-        total, weeks = np.zeros((len(starts), table.shape[1])), np.zeros(1)
-        for days in (range(7, 7 * WEEKS + 1, 7) if is_week else (1,)):
+        means = np.divide(sums, scored, out=np.full(scored.shape, np.nan), where=scored > 0)
+        return np.asarray(means.reshape(len(hours), -1))
+
+    def _mean_before(self, of_bin: Integers, means: Floats, days: Iterable[int]) -> Floats:
+        """(bins, series): the mean over the same hours so many local days before those of the bins;
+        NaN where none is known. `means` is (hours, series)."""
+        hour_ms, at = self._plan.hour_ms, {s: n for n, s in enumerate(self._known.starts)}
+        table = np.concatenate([means, np.full((1, means.shape[1]), np.nan)])
+        total, count = np.zeros((len(of_bin), table.shape[1])), np.zeros(1)
+        for back in days:
             earlier = [
-                pane_start(each - days_before(each, days, self._zone, hour_ms), hour_ms)
+                pane_start(each - days_before(each, back, self._zone, hour_ms), hour_ms)
                 for each in of_bin.tolist()
             ]
             found = table[[at.get(start, -1) for start in earlier]]
             is_known = ~np.isnan(found)
-            total = total + np.where(is_known, found, 0.0)
-            weeks = weeks + is_known
-        usual: Floats = np.full(total.shape, np.nan)
-        np.divide(total, weeks, out=usual, where=weeks > 0)
-        return (usual, None) if is_week else (None, usual)
+            total, count = total + np.where(is_known, found, 0.0), count + is_known
+        mean: Floats = np.full(total.shape, np.nan)
+        np.divide(total, count, out=mean, where=count > 0)
+        return mean
 
 
 def _at_or_after(time_ms: int, pane_ms: int) -> int:

@@ -193,3 +193,18 @@ def test_what_comes_back_as_low_within_a_day_is_the_same_fall() -> None:
     again = FallCall("hour", SERIES, onset(LEFT_MS + 3 * HOUR_MS))
     (fall,) = advanced([fall], look(LEFT_MS + 4 * HOUR_MS), [again])
     assert (fall.ended_ms, fall.first_ms) == (None, BREAK)
+
+
+def test_what_falls_again_on_several_other_days_is_usual() -> None:
+    fall = opened()
+    for night in range(4):
+        assert fall.again == night
+        ended_ms = float(BREAK + 24 * night * HOUR_MS + 7 * HOUR_MS)
+        closed = replace(fall, recovered_ms=ended_ms)
+        assert closed.is_unusual == (night < 3) and not fall.is_unusual
+        for hours in (12, 17):  # the same night twice is one more day
+            at_ms = BREAK + 24 * night * HOUR_MS + (7 + hours) * HOUR_MS
+            call = FallCall("hour", SERIES, onset(at_ms))
+            (fall,) = advanced([closed], look(at_ms + HOUR_MS, at_ms), [call])
+            assert fall.recovered_ms is None
+            closed = replace(fall, recovered_ms=float(at_ms + HOUR_MS))

@@ -9,7 +9,7 @@ from relevanced.daemon.changes import Kind, Marker, MarkerReach
 from relevanced.daemon.exporter import Publisher, Reading, Told, packed, restored
 from relevanced.daemon.http import Changes, changes
 from relevanced.daemon.panes import HOUR_MS
-from tests.daemon.exporter.two_countries import MINUTE_MS, NOW_MS, PLAN, Site
+from tests.daemon.exporter.two_countries import MINUTE_MS, NOW_MS, PLAN, Shape, Site, wave
 from tests.lane_views import reading_at
 
 SETTLED_MS = PLAN.timing.settle_ms
@@ -34,10 +34,10 @@ class Recovering(Site):
     """A site whose break is over at `over_ms`."""
 
     def __init__(
-        self, begin_ms: int, break_ms: int, over_ms: int, drop: float, by_hour: float = 0.0
+        self, begin_ms: int, break_ms: int, over_ms: int, drop: float, shape: Shape = wave(0)
     ) -> None:
-        super().__init__(begin_ms, break_ms, drop, PER_MINUTE, by_hour=by_hour)
-        healthy = Site(begin_ms, NOW_MS * 2, drop, PER_MINUTE, by_hour=by_hour)
+        super().__init__(begin_ms, break_ms, drop, PER_MINUTE, shape=shape)
+        healthy = Site(begin_ms, NOW_MS * 2, drop, PER_MINUTE, shape=shape)
         self.parts.update((at, rows) for at, rows in healthy.parts.items() if at >= over_ms)
 
 

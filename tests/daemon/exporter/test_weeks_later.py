@@ -2,16 +2,19 @@
 less of it, and what has not settled is measured by it."""
 
 import re
+from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
 
+from relevanced.daemon.changes import Fall, FallOnset
 from relevanced.daemon.events import timestamp_text
 from relevanced.daemon.exporter import RESELECT_MS, Publisher, Timelines
 from relevanced.daemon.panes import HOUR_MS
 from relevanced.daemon.views import HourHistory, busiest, evaluate, select
 from tests.daemon.exporter.test_open_changes import Recovering, answer, reading
-from tests.daemon.exporter.two_countries import MINUTE_MS, NOW_MS, PLAN, Site
+from tests.daemon.exporter.two_countries import MINUTE_MS, NOW_MS, PLAN, Site, nights, wave
 
 DAY_MS = 24 * HOUR_MS
 WEEK_MS = 7 * DAY_MS
@@ -74,7 +77,7 @@ def test_all_that_is_known_is_usual_at_the_first_look_and_while_segments_change(
 def test_the_fall_of_a_night_is_not_back_live_because_it_is_noon(days: int) -> None:
     """Searches find 15 % more by day, and less by night."""
     broke_ms, over_ms = NOW_MS - 20 * HOUR_MS, NOW_MS
-    site = Recovering(broke_ms - days * DAY_MS, broke_ms, over_ms, 0.12, by_hour=0.15)
+    site = Recovering(broke_ms - days * DAY_MS, broke_ms, over_ms, 0.12, wave(0.15))
     publisher = Publisher(PLAN)
     for until_ms in range(broke_ms + HOUR_MS, over_ms, 30 * MINUTE_MS):
         found = reading(site, until_ms, publisher).clicks.changes.open
@@ -109,3 +112,35 @@ def test_the_fall_of_what_was_withdrawn_is_over_and_never_told_without_its_level
     for after_ms in range(26 * HOUR_MS, NOW_MS - gone_ms, 6 * HOUR_MS):
         found = answer(reading(site, gone_ms + after_ms, publisher))
         assert not (found.open or found.closed or found.standing), after_ms
+
+
+def test_where_all_weeks_that_are_known_had_fallen_other_days_tell_what_is_usual() -> None:
+    begin_ms, broke_ms = NOW_MS - 10 * DAY_MS, NOW_MS - WEEK_MS - 3 * HOUR_MS
+    view, history = Site(begin_ms, broke_ms, 0.65, 60).lane(NOW_MS), HourHistory(PLAN)
+    history.take([view])
+    segment, series = ("country", "DE"), ("country", "DE", "RR@10")
+    onset = FallOnset(float(broke_ms), float(broke_ms), float(broke_ms), by_panes=True)
+    fall = Fall(series, broke_ms, onset, ("hour",), broke_ms, onset.likely, float(NOW_MS))
+    selection, timelines = busiest(evaluate([view], PLAN), PLAN), Timelines(PLAN)
+    starts = np.array([NOW_MS - 4 * HOUR_MS, NOW_MS - 2 * HOUR_MS])
+    for falls, means in (((), (0.7, 0.245)), ((fall,), (0.7, np.nan))):
+        timelines.of([view], history, selection, NOW_MS - PLAN.timing.settle_ms, falls)
+        usual = timelines.usual_at(segment, 1, starts, starts + HOUR_MS)
+        expected = [mean * RR_OF_FOUND for mean in means]
+        assert usual.tolist() == pytest.approx(expected, abs=0.04, nan_ok=True)
+    short = replace(fall, recovered_ms=float(broke_ms + 4 * HOUR_MS))
+    timelines.of([view], history, selection, NOW_MS - PLAN.timing.settle_ms, (short,))
+    (usual,) = timelines.usual_at(segment, 1, starts[1:], starts[1:] + HOUR_MS)
+    assert usual == pytest.approx(0.245 * RR_OF_FOUND, abs=0.04), "of the days since then"
+
+
+def test_what_happens_every_night_is_called_for_some_nights_and_then_usual() -> None:
+    """From a new installation on the first night is new, and no other one."""
+    begin_ms = NOW_MS - 16 * DAY_MS
+    site = Site(begin_ms, NOW_MS * 2, 0.0, 60, shape=nights(0.33))
+    publisher, called = Publisher(PLAN), set()
+    for day, hour in product(range(16), (2, 6, 10, 20)):
+        now_ms = begin_ms + (24 * day + 12 + hour) * HOUR_MS
+        if reading(site, now_ms, publisher).clicks.changes.open:
+            called.add(day)
+    assert called == {0}

@@ -1,6 +1,8 @@
 """A simulated site of two countries as lanes, of which one falls, for tests of what is judged."""
 
 import math
+from collections.abc import Callable
+from typing import TypeAlias
 
 import numpy as np
 
@@ -24,6 +26,7 @@ PLAN = Plan(
     max_segments=10,
     history_hours=840,
 )
+Shape: TypeAlias = Callable[[int], float]
 NAMES = (WHOLE, ("country", "DE"), ("country", "US"))
 
 
@@ -38,9 +41,9 @@ class Site:
         drop: float,
         per_minute: float = 120,
         fall: tuple[str, ...] = ("DE",),
-        by_hour: float = 0.0,
+        shape: Shape = lambda time_ms: 1.0,
     ) -> None:
-        """`by_hour`: by which share searches find more at 14:00 UTC, and less at 02:00."""
+        """`shape`: by which factor searches find more or less at a time, whatever else falls."""
         self.names = NAMES
         rng = np.random.default_rng(SEED)
         minutes = range(pane_start(begin_ms, MINUTE_MS), NOW_MS + HOUR_MS, MINUTE_MS)
@@ -50,7 +53,7 @@ class Site:
             rows = np.zeros((3, PLAN.row_width), np.int64)
             for row, (_, country) in enumerate(NAMES[1:], 1):
                 falls = start >= break_ms and country in fall
-                level = 0.7 * (1 - drop * falls) * (1 + by_hour * _height(start))
+                level = 0.7 * (1 - drop * falls) * shape(start)
                 rows[row] = self._row(rng.poisson(per_minute / 2), level, rng)
             rows[0] = rows[1] + rows[2]
             self.parts[start] = rows
@@ -103,6 +106,11 @@ class Site:
         return self._packed[key]
 
 
-def _height(time_ms: int) -> float:
-    """From -1 at 02:00 UTC to 1 at 14:00."""
-    return math.sin(2 * math.pi * (time_ms / HOUR_MS - 8) / 24)
+def wave(height: float) -> Shape:
+    """So much more is found at 14:00 UTC, and less at 02:00."""
+    return lambda at_ms: 1 + height * math.sin(2 * math.pi * (at_ms / HOUR_MS - 8) / 24)
+
+
+def nights(drop: float) -> Shape:
+    """So much less is found from 01:00 UTC to 08:00."""
+    return lambda at_ms: 1 - drop * (1 <= at_ms / HOUR_MS % 24 < 8)
