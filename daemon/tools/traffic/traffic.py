@@ -8,7 +8,7 @@ rankers behind them.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from heapq import heappop, heappush
 from math import inf
 from pathlib import Path
@@ -96,6 +96,16 @@ class Faults:
     """Feedback on an item that was not shown."""
 
 
+@lru_cache(maxsize=2)
+def _drawn(
+    seed: int,
+    shares: tuple[tuple[str, tuple[tuple[str, float], ...]], ...],
+    variants: tuple[str, ...],
+) -> World:
+    """The world of a seed, which takes long to draw."""
+    return make_world(seed, {name: dict(values) for name, values in shares}, EXPERIMENT, variants)
+
+
 @dataclass(frozen=True)
 class Traffic:
     """Settings of the traffic. `rate` is the mean number of events per second.
@@ -119,8 +129,8 @@ class Traffic:
     @cached_property
     def world(self) -> World:
         """The users, queries and rankers behind this traffic."""
-        shares = {name: dict(values) for name, values in self.shares.items()}
-        return make_world(self.seed, shares, EXPERIMENT, self.variants)
+        shares = ((name, tuple(values.items())) for name, values in self.shares.items())
+        return _drawn(self.seed, tuple(shares), self.variants)
 
     @cached_property
     def treated_share(self) -> float:
