@@ -77,7 +77,7 @@ def stratified_arms(
 
 def with_interleaved(arms: Mapping[str, Arm]) -> dict[str, Arm]:
     """The same arms beside 2,560 lists of two rankers: 640 won, 192 lost."""
-    shared = arm((0.5, 0.4, 0.3), 1, range(600, 1200), 5)
+    shared = arm((0.5, 0.4, 0.3), 1, range(600, 1112), 5)
     wins, losses = np.full(64, 9), np.full(64, 3)
     wins[::2] += 2
     shared.credits = np.stack((np.full(64, 40), wins - losses, wins + losses), axis=1)

@@ -1093,7 +1093,7 @@ def settled_of(
                 event.experiments,
                 contribution(impression, config),
                 tuple(gains(impression)),
-                event.teams,
+                event.teams[: config.depth],
                 impression.segments,
             )
 

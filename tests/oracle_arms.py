@@ -222,8 +222,10 @@ def add(arm: Arm, one: Settled, unit: str | None, variant: str, controls: Collec
     hashed = hash_of(unit)
     arm.users.add(hashed)
     if variant == "interleaved" and one.teams:
-        signs = [0 if t is None else -1 if t in controls else 1 for t in one.teams]
+        control = next((name for name in controls if name in one.teams), None)
+        signs = [0 if t is None else -1 if t == control else 1 for t in one.teams]
         lead = sum(gain * sign for gain, sign in zip(one.gains, signs))
-        arm.credits[hashed % 64, (lead > 0) - (lead < 0)] += 1
+        if -1 in signs and 1 in signs:
+            arm.credits[hashed % 64, (lead > 0) - (lead < 0)] += 1
     add_cells(arm.cells, one, hashed % 64)
     arm.hours[one.pane_ms % 86_400_000 // 3_600_000] += 1

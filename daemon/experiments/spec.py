@@ -5,7 +5,7 @@ metrics, and what of the traffic they count. Pure.
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, Literal, TypeAlias
@@ -91,13 +91,17 @@ class Spec:
             return "primary"
         return "guardrail" if metric in self.guardrails else "secondary"
 
-    def team(self, name: str | None) -> int:
-        """The side of an interleaved item: -1 for the control's team, 1 for another ranker's, 0 for
-        neither or both."""
-        if name is None:
-            return 0
-        control = name == self.control if self.declared else name in CONTROLS
-        return -1 if control else 1
+    def sides(self, teams: Sequence[str | None]) -> tuple[int, ...]:
+        """The sides of the items of an interleaved list: -1 for the control's team, 1 for another
+        ranker's, 0 for neither or both. Empty where the list does not name both teams: every
+        reaction to it would be a win of the same side.
+
+        The control's team of an undeclared experiment is the first of `CONTROLS` in the list.
+        """
+        names = (self.control,) if self.declared else CONTROLS
+        control = next((name for name in names if name in teams), None)
+        sides = tuple(0 if name is None else -1 if name == control else 1 for name in teams)
+        return sides if {-1, 1} <= set(sides) else ()
 
     def covers(self, start_ms: int) -> bool:
         """Whether a base pane that starts then is within the experiment."""

@@ -213,11 +213,23 @@ class MergedTallies:
 
     @property
     def without_control(self) -> bool:
-        """Whether variants have traffic and the control has none."""
-        with_traffic = {variant for variant, arm in self.arms.items() if arm.impressions} - {
-            INTERLEAVED
-        }
-        return bool(with_traffic) and self.control not in with_traffic
+        """Whether variants have traffic and the control has none; or there are interleaved lists
+        alone, and none of them names the team of the control and another one."""
+        with_traffic = {variant for variant, arm in self.arms.items() if arm.impressions}
+        if with_traffic == {INTERLEAVED}:
+            left_out, lists = self.lists_without_teams
+            return 0 < left_out == lists
+        return bool(with_traffic - {INTERLEAVED}) and self.control not in with_traffic
+
+    @property
+    def lists_without_teams(self) -> tuple[int, int]:
+        """Interleaved lists with a unit: those without a credit, because they do not name both
+        teams, and all."""
+        arm = self.arms.get(INTERLEAVED)
+        if arm is None:
+            return 0, 0
+        lists = int(arm.tallies[:, 0].sum())
+        return lists - int(arm.credits[:, 0].sum()), lists
 
     def without_unit(self, variant: str) -> int:
         """Settled impressions of one arm that lack the unit."""

@@ -42,8 +42,9 @@ def warnings_of(experiment: MergedTallies, checks: Checks) -> Iterator[str]:
     if not impressions:
         yield "no impression has settled yet"
         return
-    if experiment.without_control:
+    if experiment.without_control and experiment.arms.keys() - {INTERLEAVED}:
         yield _without_control(experiment)
+    yield from _teams(experiment)
     if checks.srm is not None and mismatched(checks.srm):
         within = f" within {spec.stratify_by}={checks.srm.segment}" if checks.srm.segment else ""
         yield (
@@ -92,6 +93,25 @@ def _busy(spec: Spec, checks: Checks) -> Iterator[str]:
             f"unit {one.unit} has {100 * one.share:.1f} % of the impressions of {one.variant}: see"
             f" the differences without it, or set daily_cap under [{section_of(spec)}]"
         )
+
+
+def _teams(experiment: MergedTallies) -> Iterator[str]:
+    """Interleaved lists that compare nothing."""
+    spec, (left_out, lists) = experiment.spec, experiment.lists_without_teams
+    if not left_out:
+        return
+    called = spec.control if spec.declared else f"{', '.join(CONTROLS[:-1])} or {CONTROLS[-1]}"
+    if left_out < lists:
+        yield (
+            f"{percent(left_out, lists)} of the interleaved lists do not name both a team called"
+            f" {called} and another one: they are left out"
+        )
+        return
+    yield (
+        f"none of the {lists:,} interleaved lists names both a team called {called} and another"
+        " one: nothing to compare; name the team of the control as `control` under"
+        f" [{section_of(spec)}]"
+    )
 
 
 def _without_control(experiment: MergedTallies) -> str:

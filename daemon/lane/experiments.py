@@ -330,17 +330,18 @@ def _admitted_variants(
 
 
 def _add_credits(share: _Share, selected: Integers) -> None:
-    """Add which ranker won each of the selected lists that two rankers share."""
+    """Add which ranker won each of the selected lists that name the teams of both."""
     lane, teams_of = share.lane, share.lane.open.teams
     of_slot = zip(selected.tolist(), share.slots(selected).tolist()) if teams_of else ()
-    shared = [n for n, slot in of_slot if slot in teams_of]
+    sides_of = {n: share.spec.sides(teams_of[slot]) for n, slot in of_slot if slot in teams_of}
+    shared = [n for n, sides in sides_of.items() if sides]
     if not shared:
         return
     gains = lists_of([lane.states[state_id] for state_id in share.states[shared].tolist()]).gains
     depth = gains.shape[1]
     teams = np.zeros((len(shared), depth), np.int8)
-    for row, slot in enumerate(share.slots(np.array(shared)).tolist()):
-        sides = [share.spec.team(name) for name in teams_of[slot][:depth]]
+    for row, n in enumerate(shared):
+        sides = sides_of[n][:depth]
         teams[row, : len(sides)] = sides
     won = credits(gains, teams, lane.plan.depth)
     buckets = UserBuckets.of(won, bucket_indices(share.units[shared].view(np.uint64)), unit=1)

@@ -100,7 +100,7 @@ TEXTS: Final[Mapping[str, str]] = {
     "warnings": "What makes the numbers doubtful.",
     "window": "Name of the window, such as `5m`.",
     "window_seconds": "Length of the window.",
-    "without_control": "Whether no impression of the control has been seen.",
+    "without_control": "Whether there is traffic, but none of a control, or of its team.",
     "words": "In words, for people.",
     "KeptQueries.text": "`plain`, or `hashed`: texts are hashes with a secret key.",
     "KeptQueries.windows": "Windows for which there are lists.",
