@@ -9,7 +9,7 @@ from relevanced.metrics import Design, Metric
 from .arms import Arm
 from .by_segment import MetricComparison, compare_metric, metrics_of
 from .share_periods import added_by_day, day_name, first_known, with_day, without_days
-from .spec import INTERLEAVED, Spec
+from .spec import Spec
 from .tallies import MergedTallies, Tallies, merge_tallies
 from .types import DayEffect, finite_or_none
 
@@ -78,11 +78,10 @@ def left_out_arms(
 def _effects_of_day(
     day_ms: int, added: MergedTallies | None, until: MergedTallies, metrics: Sequence[Metric]
 ) -> Iterator[DayEffect]:
-    for variant in until.arms:
-        if variant not in (until.control, INTERLEAVED):
-            of_day = {} if added is None else compare_variant(added, variant, metrics)
-            for metric, comparison in compare_variant(until, variant, metrics).items():
-                yield _day_effect(day_name(day_ms), variant, metric, of_day.get(metric), comparison)
+    for variant in until.compared:
+        of_day = {} if added is None else compare_variant(added, variant, metrics)
+        for metric, comparison in compare_variant(until, variant, metrics).items():
+            yield _day_effect(day_name(day_ms), variant, metric, of_day.get(metric), comparison)
 
 
 def _day_effect(

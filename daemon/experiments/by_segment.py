@@ -70,9 +70,8 @@ def compare_segments(
     segments = sorted({segment for arm in arms for segment in arm.strata})
     if not segments:
         return {}
-    sides = [
-        np.stack([experiment.by_period(name, segment) for segment in segments]) for name in names
-    ]
+    by_segment = [experiment.by_period(variant, segment) for segment in segments]
+    sides = [np.stack(of_side) for of_side in zip(*by_segment, strict=True)]
     return {
         metric.name: _strata(sides, segments, experiment.spec, metric, design) for metric in metrics
     }
@@ -147,7 +146,7 @@ def compare_metric(
     spec = experiment.spec
     names = experiment.control, variant
     arms = [experiment.arms.get(name) or Arm.empty(len(spec.metrics)) for name in names]
-    control, treatment = (experiment.by_period(name) for name in names)
+    control, treatment = experiment.by_period(variant)
     counts = control[..., 0], treatment[..., 0]
     compared = compare_periods(
         all_lists_buckets(control, spec, metric),

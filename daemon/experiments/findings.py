@@ -108,8 +108,7 @@ def _finding(experiment: MergedTallies, metrics: Sequence[Metric], as_of_ms: int
     crossover = 0.0 if spec.unit == IMPRESSION else crossover_count([*sketches.values()]).value
     weights = spec.weights_since(experiment.shares_since_ms)
     srm = sample_ratio(spec, arms, weights)
-    # The control itself and interleaved lists are compared with nothing.
-    treated = [v for v in experiment.arms if v not in (experiment.control, INTERLEAVED)]
+    treated = experiment.compared
     compared = Compared(
         {variant: compare_variant(experiment, variant, metrics) for variant in treated},
         {variant: _compare_by_segment(experiment, variant, metrics) for variant in treated},
@@ -132,6 +131,8 @@ def _finding(experiment: MergedTallies, metrics: Sequence[Metric], as_of_ms: int
             arm.impressions,
             users[variant],
             metric_findings(experiment, variant, compared, metrics),
+            share_periods(experiment, variant),
+            tuple(map(day_name, experiment.mixed.get(variant, ()))),
         )
         for variant, arm in arms.items()
     )
@@ -162,8 +163,6 @@ def _finding(experiment: MergedTallies, metrics: Sequence[Metric], as_of_ms: int
         shares_since=(
             instant_text(experiment.shares_since_ms) if experiment.shares_since_ms else None
         ),
-        periods=share_periods(experiment),
-        mixed_days=tuple(map(day_name, experiment.mixed)),
     )
     return withheld(finding) if mismatched(srm) else finding
 

@@ -103,17 +103,20 @@ def _head_lines(finding: Finding, as_of: str | None) -> Iterator[str]:
 
 
 def _periods_lines(finding: Finding) -> Iterator[str]:
-    """Where the shares of the variants changed: what is compared."""
-    if finding.periods or finding.mixed_days:
-        yield (
-            "The shares of the variants changed: differences, and the means beside them, are within"
-            " these periods, each with the weight of its information:"
-        )
-    for period in finding.periods:
-        shares = ", ".join(f"{name} {_share(share)}" for name, share in period.shares.items())
-        yield _visible(f"  {period.first_day} – {period.last_day}: {shares}")
-    if finding.mixed_days:
-        yield f"  left out, because the shares changed within them: {', '.join(finding.mixed_days)}"
+    """Where the share of a variant beside the control changed: what is compared."""
+    for variant in finding.variants:
+        if variant.periods or variant.mixed_days:
+            yield _visible(
+                f"The shares of {variant.variant} and {finding.control} changed: differences, and"
+                " the means beside them, are within these periods, each with the weight of its"
+                " information:"
+            )
+        for period in variant.periods:
+            shares = ", ".join(f"{name} {_share(share)}" for name, share in period.shares.items())
+            yield _visible(f"  {period.first_day} – {period.last_day}: {shares}")
+        if variant.mixed_days:
+            days = ", ".join(variant.mixed_days)
+            yield f"  left out, because the shares changed within them: {days}"
 
 
 def _excluded_lines(excluded: Excluded) -> Iterator[str]:

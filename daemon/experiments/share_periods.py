@@ -2,9 +2,11 @@
 
 A UTC day is the least span of time that is known by itself. Days in which the arms kept their
 shares of the traffic make a period; where these changed within a day, as its hours tell, the day is
-in no period: arms that lived through different hours cannot be compared.
+in no period: arms that lived through different hours cannot be compared. All this is of two arms, a
+variant and the control: it does not depend on what the others do.
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, timedelta
@@ -15,7 +17,7 @@ import numpy as np
 from relevanced.metrics import Floats, Integers, share_deviate
 
 from .arms import Arm
-from .spec import INTERLEAVED, Spec
+from .spec import Spec
 from .tallies import DAY_MS, MergedTallies, SteadyDays, Tallies, merge_tallies
 from .types import SharePeriod
 
@@ -60,8 +62,6 @@ def divided(spec: Spec, lanes: Sequence[Tallies]) -> MergedTallies:
     so_far = without_days(whole)
     for day_ms, added in added_by_day(spec, lanes):
         so_far = with_day(so_far, day_ms, added)
-    if not so_far.periods and not so_far.mixed:
-        return whole
     return replace(whole, periods=so_far.periods, mixed=so_far.mixed)
 
 
@@ -72,7 +72,14 @@ def added_by_day(spec: Spec, lanes: Sequence[Tallies]) -> Iterator[tuple[int, Me
     counted = _under_spec(spec, lanes)
     began_ms = min((of.began_ms for of in counted), default=0)
     last_ms = max((of.last_ms for of in counted), default=0)
-    changes = [at_ms for at_ms, _ in spec.ramp if began_ms < at_ms <= last_ms]
+    changes = {
+        variant: [
+            at_ms
+            for at_ms in planned_changes(spec, last.control, variant)
+            if began_ms < at_ms <= last_ms
+        ]
+        for variant in last.compared
+    }
     for day_ms in known_days(spec, lanes):
         until = _at_end_of(day_ms, spec, lanes, last)
         arms = {
@@ -87,32 +94,58 @@ def added_by_day(spec: Spec, lanes: Sequence[Tallies]) -> Iterator[tuple[int, Me
             )
             for variant, arm in until.arms.items()
         }
-        is_mixed = day_ms != first and (
-            _is_mixed(arms, last.control) or any(day_ms < at < day_ms + DAY_MS for at in changes)
+        mixed = [
+            variant
+            for variant in ([] if day_ms == first else last.compared)
+            if _is_mixed(arms, last.control, variant)
+            or any(day_ms < at_ms < day_ms + DAY_MS for at_ms in changes[variant])
+        ]
+        yield day_ms, replace(
+            last,
+            arms=arms,
+            periods={variant: () for variant in mixed},
+            mixed={variant: (day_ms,) for variant in mixed},
         )
-        yield day_ms, replace(last, arms=arms, periods=() if is_mixed else None)
         before = until
 
 
-def share_periods(experiment: MergedTallies) -> tuple[SharePeriod, ...]:
-    """The periods for people; none where the shares did not change."""
-    if not experiment.in_periods:
+def planned_changes(spec: Spec, control: str, variant: str) -> list[int]:
+    """The instants in ms from which other shares of a variant and the control, of what they have
+    together, are planned. A ramp that only brings in a third one is none."""
+    found, before = [], _planned_ratio(spec, 0, control, variant)
+    for at_ms, _ in spec.ramp:
+        ratio = _planned_ratio(spec, at_ms, control, variant)
+        if not math.isclose(ratio, before):
+            found.append(at_ms)
+        before = ratio
+    return found
+
+
+def _planned_ratio(spec: Spec, since_ms: int, control: str, variant: str) -> float:
+    """How many times the share of the control the variant is to have since then."""
+    weights = dict(spec.weights_since(since_ms))
+    if not weights:
+        return 1.0
+    return weights.get(variant, 0.0) / weights[control] if control in weights else math.inf
+
+
+def share_periods(experiment: MergedTallies, variant: str) -> tuple[SharePeriod, ...]:
+    """The periods of a variant for people; none where its share did not change."""
+    if not experiment.in_periods(variant):
         return ()
     found = []
-    for period in experiment.periods or ():
-        counts = {v: int(t[""][:, 0].sum()) for v, t in period.arms.items() if v != INTERLEAVED}
+    for period in experiment.periods[variant]:
+        counts = {name: int(of[""][:, 0].sum()) for name, of in period.arms.items()}
         total = max(1, sum(counts.values()))
-        shares = {variant: count / total for variant, count in counts.items()}
+        shares = {name: count / total for name, count in counts.items()}
         found.append(SharePeriod(day_name(period.first_ms), day_name(period.last_ms), shares))
     return tuple(found)
 
 
-def _is_mixed(arms: Mapping[str, Arm], control: str) -> bool:
-    """Whether the shares of the arms changed within a day."""
-    hours = {variant: arm.hours.astype(np.float64) for variant, arm in arms.items()}
-    of_control = hours.get(control)
-    return of_control is not None and any(
-        _lie_apart(of_control, of_variant) for of_variant in hours.values()
+def _is_mixed(arms: Mapping[str, Arm], control: str, variant: str) -> bool:
+    """Whether the shares of the variant and the control changed within a day."""
+    return control in arms and _lie_apart(
+        arms[control].hours.astype(np.float64), arms[variant].hours.astype(np.float64)
     )
 
 
@@ -135,17 +168,29 @@ def with_day(so_far: MergedTallies, day_ms: int, added: MergedTallies) -> Merged
         )
         for variant, arm in so_far.arms.items()
     }
-    if added.periods is not None:
-        return replace(so_far, arms=arms, mixed=(*so_far.mixed, day_ms))
-    *earlier, last = *(so_far.periods or ()), SteadyDays(
-        day_ms, day_ms, {name: {"": arm.tallies, **arm.strata} for name, arm in added.arms.items()}
+    periods, mixed = dict(so_far.periods), dict(so_far.mixed)
+    for variant in so_far.compared:
+        earlier = periods.get(variant, ())
+        is_mixed = variant in added.mixed
+        periods[variant] = earlier if is_mixed else _with_day(earlier, day_ms, added, variant)
+        mixed[variant] = (*mixed.get(variant, ()), *added.mixed.get(variant, ()))
+    return replace(so_far, arms=arms, periods=periods, mixed=mixed)
+
+
+def _with_day(
+    periods: Sequence[SteadyDays], day_ms: int, added: MergedTallies, variant: str
+) -> tuple[SteadyDays, ...]:
+    """The periods of a variant and one more day, of constant shares."""
+    arms = {name: arm for name, arm in added.arms.items() if name in (added.control, variant)}
+    *earlier, last = *periods, SteadyDays(
+        day_ms, day_ms, {name: {"": arm.tallies, **arm.strata} for name, arm in arms.items()}
     )
-    is_declared = any(at_ms == day_ms for at_ms, _ in so_far.spec.ramp)
+    is_declared = day_ms in planned_changes(added.spec, added.control, variant)
     if earlier and not is_declared and not _moved(earlier[-1], last):
         before = earlier.pop()
         both = {name: _added(before.arms[name], last.arms[name]) for name in last.arms}
         last = SteadyDays(before.first_ms, day_ms, both)
-    return replace(so_far, arms=arms, periods=(*earlier, last))
+    return (*earlier, last)
 
 
 def _added(one: Mapping[str, Integers], other: Mapping[str, Integers]) -> dict[str, Integers]:
@@ -154,12 +199,11 @@ def _added(one: Mapping[str, Integers], other: Mapping[str, Integers]) -> dict[s
 
 
 def _moved(before: SteadyDays, day: SteadyDays) -> bool:
-    """Whether the arms have other shares of the impressions than before. The control is the first
-    of them; interleaved lists are compared with none."""
-    variants = [variant for variant in day.arms if variant != INTERLEAVED]
-    counts = [
-        np.stack([of.arms[variant][""][:, 0] for variant in variants]) for of in (before, day)
-    ]
+    """Whether the arms, the control first, have other shares of the impressions than before; not
+    where there is no control."""
+    if len(day.arms) < 2:
+        return False
+    counts = [np.stack([of[""][:, 0] for of in one.arms.values()]) for one in (before, day)]
     return share_deviate(*counts) >= MOVED
 
 
@@ -196,4 +240,4 @@ def _at_end_of(
 def without_days(experiment: MergedTallies) -> MergedTallies:
     """The experiment before its first day, with the arms that it has at last."""
     arms = {name: Arm(np.zeros_like(arm.tallies)) for name, arm in experiment.arms.items()}
-    return replace(experiment, arms=arms, periods=(), mixed=())
+    return replace(experiment, arms=arms, periods={}, mixed={})

@@ -156,14 +156,16 @@ class Experiments:
 
 @dataclass(frozen=True)
 class SteadyDays:
-    """Whole UTC days, one after the other, in which the arms had constant shares of the traffic."""
+    """Whole UTC days, one after the other, in which a variant and the control had constant shares
+    of what they have together."""
 
     first_ms: int
     """Start of its first day."""
     last_ms: int
     """Start of its last day."""
     arms: Mapping[str, Mapping[str, Integers]]
-    """Variant → segment → what the days added to its tallies; "" is the whole."""
+    """Of the control and the variant: segment → what the days added to its tallies; "" is the
+    whole."""
 
 
 @dataclass(frozen=True)
@@ -173,37 +175,53 @@ class MergedTallies:
     spec: Spec
     control: str
     arms: Mapping[str, Arm]
-    periods: tuple[SteadyDays, ...] | None = None
-    """None where no days are known: all is taken for one period."""
-    mixed: tuple[int, ...] = ()
-    """Starts of the days in which the shares changed: they are in no period."""
+    periods: Mapping[str, tuple[SteadyDays, ...]] = field(default_factory=dict)
+    """Variant → the periods within which it is compared with the control. Of one that has none
+    here, no days are known: all is taken for one period."""
+    mixed: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """Variant → starts of the days in which its share beside the control changed: they are in none
+    of its periods."""
     shares_since_ms: int = 0
     """Since when the present shares are planned, and users are counted; 0: from the beginning."""
 
     @property
-    def in_periods(self) -> bool:
-        """Whether the shares changed, so that periods are compared."""
-        return bool(self.mixed) or len(self.periods or ()) > 1
+    def compared(self) -> list[str]:
+        """The variants that are compared with the control: neither itself, nor interleaved lists,
+        which are compared with nothing."""
+        return [variant for variant in self.arms if variant not in (self.control, INTERLEAVED)]
+
+    def in_periods(self, variant: str) -> bool:
+        """Whether the shares of the variant and the control changed, so that periods are
+        compared."""
+        return bool(self.mixed.get(variant)) or len(self.periods.get(variant, ())) > 1
 
     def without_buckets(self, buckets: Collection[int]) -> "MergedTallies":
         """The same without the users of these buckets, in all arms."""
         kept = ~np.isin(np.arange(BUCKETS), [*buckets])[:, np.newaxis]
         arms = {name: replace(arm, tallies=arm.tallies * kept) for name, arm in self.arms.items()}
-        if self.periods is None:
-            return replace(self, arms=arms)
-        periods = (
-            replace(period, arms={name: {"": of[""] * kept} for name, of in period.arms.items()})
-            for period in self.periods
-        )
-        return replace(self, arms=arms, periods=tuple(periods))
+        periods = {
+            variant: tuple(
+                replace(one, arms={name: {"": of[""] * kept} for name, of in one.arms.items()})
+                for one in of_variant
+            )
+            for variant, of_variant in self.periods.items()
+        }
+        return replace(self, arms=arms, periods=periods)
 
-    def by_period(self, variant: str, segment: str = "") -> Integers:
-        """The tallies of a variant, in all or of a segment, (periods, buckets, columns)."""
-        arm = self.arms.get(variant) or Arm.empty(len(self.spec.metrics))
+    def by_period(self, variant: str, segment: str = "") -> tuple[Integers, Integers]:
+        """The tallies of the control and of a variant within the periods of the latter, in all or
+        of a segment, (periods, buckets, columns) each."""
+        return (
+            self._by_period(self.control, variant, segment),
+            self._by_period(variant, variant, segment),
+        )
+
+    def _by_period(self, name: str, variant: str, segment: str) -> Integers:
+        arm = self.arms.get(name) or Arm.empty(len(self.spec.metrics))
         nothing = np.zeros_like(arm.tallies)
-        if self.periods is None:
+        if variant not in self.periods:
             return (arm.strata.get(segment, nothing) if segment else arm.tallies)[None]
-        parts = [period.arms.get(variant, {}).get(segment, nothing) for period in self.periods]
+        parts = [one.arms.get(name, {}).get(segment, nothing) for one in self.periods[variant]]
         return np.stack(parts) if parts else nothing[None][:0]
 
     @property

@@ -82,7 +82,8 @@ class MetricFinding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     metric: str
     role: Role
     mean: float | None
-    """Over all impressions with a unit, or over those of `periods`; where the metric is undefined
+    """Over all impressions with a unit, or over those of the `periods` of the
+    variant; where the metric is undefined
     they count as its worst value, which is 0, or the highest one where less is better."""
     scored: int = 0
     """Impressions for which the metric is defined."""
@@ -122,6 +123,18 @@ class MetricFinding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Null where the experiment is not stratified."""
 
 
+class SharePeriod(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Days, one after the other, in which a variant and the control had constant shares."""
+
+    first_day: str
+    """Its date (UTC)."""
+    last_day: str
+    """Its date, which is in the period."""
+    shares: dict[str, float]
+    """Of the control and the variant: the share of the impressions that they have together, with a
+    unit."""
+
+
 class Variant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One arm. The metrics of the control have only a mean."""
 
@@ -129,6 +142,11 @@ class Variant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     impressions: int
     users: float
     metrics: tuple[MetricFinding, ...]
+    periods: tuple[SharePeriod, ...] = ()
+    """Empty where it and the control kept their shares. Else its differences are those within these
+    periods, each with the weight of its information, and so are the means beside them."""
+    mixed_days: tuple[str, ...] = ()
+    """Dates (UTC) within which its share beside the control changed: they are in no period."""
 
 
 class Interleaving(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -187,17 +205,6 @@ class DayEffect(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     upper: float | None
 
 
-class SharePeriod(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Days, one after the other, with constant shares of the variants."""
-
-    first_day: str
-    """Its date (UTC)."""
-    last_day: str
-    """Its date, which is in the period."""
-    shares: dict[str, float]
-    """Variant → its share of the impressions with a unit."""
-
-
 class ExcludedVariant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What one arm lost to an exclusion."""
 
@@ -251,11 +258,6 @@ class Finding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     shares_since: str | None = None
     """Since when the present shares are planned: users and their ratio are those since then. Null
     where they were planned from the beginning."""
-    periods: tuple[SharePeriod, ...] = ()
-    """Empty where the shares of the variants are constant. Else differences are those within these
-    periods, each with the weight of its information, and so are the means beside them."""
-    mixed_days: tuple[str, ...] = ()
-    """Dates (UTC) within which the shares changed: they are in no period."""
     excluded: Excluded | msgspec.UnsetType = msgspec.UNSET
     """Absent where no stretch of time is excluded."""
     by_day: tuple[DayEffect, ...] | msgspec.UnsetType = msgspec.UNSET

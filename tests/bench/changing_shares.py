@@ -151,7 +151,7 @@ def statements(spec: Spec, by_hour: Integers, *, pooled: bool = False) -> list[S
     for hours in range(LOOK_HOURS, len(by_hour) + 1, LOOK_HOURS):
         experiment = divided(spec, [counted(spec, by_hour, hours)])
         if pooled:
-            experiment = replace(experiment, periods=None)
+            experiment = replace(experiment, periods={})
         compared = compare_variant(experiment, "treatment", [METRIC])
         found.append(compared[METRIC.name].all_lists.absolute)
     return found

@@ -182,7 +182,9 @@ async def test_periods_and_busy_units_stand_in_a_line_each_and_open(
     [experiment] = found.experiments
     assert experiment.busiest
     period = SharePeriod("2026-11-20", "2026-11-21", {"control": 0.75, HOSTILE: 0.25})
-    changed = msgspec.structs.replace(experiment, periods=(period,), mixed_days=("2026-11-22",))
+    control, treatment = experiment.variants
+    treatment = msgspec.structs.replace(treatment, periods=(period,), mixed_days=("2026-11-22",))
+    changed = msgspec.structs.replace(experiment, variants=(control, treatment))
     daemon = Daemon(replace(story, experiments=Findings(found.as_of, (changed,))))
     await daemon.start()
     await page.open(daemon.unfolded)

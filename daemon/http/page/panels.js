@@ -115,12 +115,15 @@ function folded(experiment, kind, summary, lines) {
 
 // In which days the shares of the variants were constant, and which units have much of a variant.
 function conditions(experiment) {
-  const { busiest, mixed_days: mixed, periods } = experiment;
+  const { busiest } = experiment;
   const parts = [];
-  if (periods.length || mixed.length) {
+  const shares = experiment.variants.flatMap(({ variant, periods, mixed_days: mixed }) => {
     const lines = periods.map((one) => `${one.first_day} to ${one.last_day}: ${Object.entries(one.shares).map(([name, share]) => `${visible(name)} ${percent(100 * share)}`).join(", ")}`);
-    if (mixed.length) lines.push(`Left out, because the shares changed within them: ${mixed.join(", ")}`);
-    parts.push(folded(experiment, "periods", "The shares of the variants changed: differences are those within periods of constant shares (UTC days).", lines));
+    return mixed.length ? [...lines, `Left out of ${visible(variant)}, because the shares changed within them: ${mixed.join(", ")}`] : lines;
+  });
+  if (shares.length) {
+    const changed = experiment.variants.filter((one) => one.periods.length || one.mixed_days.length).map((one) => visible(one.variant));
+    parts.push(folded(experiment, "periods", `The shares of ${changed.join(", ")} and the control changed: differences are those within periods of constant shares (UTC days).`, shares));
   }
   if (busiest.length) {
     const lines = busiest.map((one) => `${one.unit} has ${percent(100 * one.share)} of ${visible(one.variant)}`);

@@ -1,6 +1,6 @@
 """Shares that change: compared is what was shown in the same days, and the report says so."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -8,6 +8,7 @@ import pytest
 
 from relevanced.daemon.experiments import (
     DAY_MS,
+    Arm,
     Finding,
     Spec,
     Tallies,
@@ -46,8 +47,7 @@ def found_of(*lanes: Tallies) -> Finding:
 
 def periods(lanes: Sequence[Tallies]) -> list[tuple[int, int]]:
     """(first day, last day) of each, from 0."""
-    found = divided(SPEC, lanes).periods
-    assert found is not None
+    found = divided(SPEC, lanes).periods["treatment"]
     return [((p.first_ms - FIRST_MS) // DAY_MS, (p.last_ms - FIRST_MS) // DAY_MS) for p in found]
 
 
@@ -75,7 +75,7 @@ def test_days_of_constant_shares_are_one_period() -> None:
     one = tallies("halves, weekends", hours=24 * 14)
     assert periods([one]) == [(0, 13)]
     found, whole = found_of(one), found_of(Tallies(one.digest, one.arms))
-    assert (found.periods, found.variants) == ((), whole.variants)
+    assert (found.variants[1].periods, found.variants) == ((), whole.variants)
 
 
 def test_a_ramp_begins_a_period_and_the_report_shows_it() -> None:
@@ -86,7 +86,7 @@ def test_a_ramp_begins_a_period_and_the_report_shows_it() -> None:
     assert metric.difference is not None and metric.mean is not None
     assert metric.control_mean is not None
     assert metric.mean - metric.control_mean == pytest.approx(metric.difference)
-    shares = [period.shares["treatment"] for period in found.periods]
+    shares = [period.shares["treatment"] for period in found.variants[1].periods]
     assert shares == pytest.approx([0.05, 0.5], abs=0.02)
     text = report_table(found, None)
     assert "2024-10-04 – 2024-10-05: control" in text and "2024-10-06 – 2024-10-08: control" in text
@@ -96,7 +96,7 @@ def test_a_day_in_which_the_shares_changed_is_left_out() -> None:
     one = tallies("5 % till noon, then halves; a trend")
     assert periods([one]) == [(0, 1), (3, 4)]
     found = found_of(one)
-    assert found.mixed_days == ("2024-10-06",)
+    assert found.variants[1].mixed_days == ("2024-10-06",)
     assert "left out, because the shares changed within them: 2024-10-06" in report_table(
         found, None
     )
@@ -148,8 +148,8 @@ def test_a_declared_ramp_is_no_mismatch_and_a_wrong_share_after_it_is() -> None:
     assert srm(lane(0, 950, 50)) < 0 < 6.9 < srm(lane(0, 500, 500))
     assert srm(lane(0, 950, 50), lane(start_ms, 500, 500)) < 0
     within_a_day = replace(spec, ramp=((start_ms + 3_600_000, halves),))
-    assert divided(within_a_day, [lane(0, 1, 1)]).mixed == (start_ms,)
-    assert divided(spec, [lane(0, 1, 1)]).mixed == ()
+    assert divided(within_a_day, [lane(0, 1, 1)]).mixed == {"treatment": (start_ms,)}
+    assert divided(spec, [lane(0, 1, 1)]).mixed == {"treatment": ()}
 
 
 def test_segments_are_compared_within_the_periods() -> None:
@@ -179,6 +179,50 @@ def test_segments_are_compared_within_the_periods() -> None:
 
     assert verdicts(whole) == ["undecided"] * 3
     assert verdicts(Tallies(spec.digest, whole.arms)) == ["different", "better", "better"]
+
+
+def with_third(one: Tallies, name: str, hour: int, first_day: int = 0) -> Tallies:
+    """The same with a third arm that has a tenth of the control, all of it in one hour of the
+    days."""
+
+    def added(day_ms: int, arms: Mapping[str, Arm]) -> dict[str, Arm]:
+        days = max(0, (day_ms - FIRST_MS) // DAY_MS + 1 - first_day)
+        third = Arm(arms["control"].tallies // 10 * (days > 0))
+        third.hours[hour] = arms["control"].hours.sum() // 10 * (days > 0)
+        return {**arms, name: third}
+
+    ends = {day_ms: added(day_ms, arms) for day_ms, arms in one.ends.items()}
+    return replace(one, arms=added(one.open_day_ms, one.arms), ends=ends)
+
+
+@pytest.mark.parametrize("name", ["interleaved", "staff"])
+def test_a_third_variant_takes_no_day_from_the_two_others(name: str) -> None:
+    """One that is shown at a few hours only, or begins later."""
+    one = tallies("halves, weekends")
+    alone = found_of(one).variants[1]
+    for third in (with_third(one, name, 3), with_third(one, name, 3, first_day=2)):
+        found = {variant.variant: variant for variant in found_of(third).variants}
+        treatment = found["treatment"]
+        assert (treatment.mixed_days, treatment.periods) == ((), ())
+        for metric, same in zip(treatment.metrics, alone.metrics, strict=True):
+            assert (metric.difference, metric.verdict) == (same.difference, same.verdict)
+            assert (metric.lower, metric.upper) == (same.lower, same.upper)
+        text = report_table(found_of(third), None)
+        assert "The shares of treatment and control changed" not in text
+        assert ("The shares of staff and control changed" in text) == (name == "staff")
+        rows = [row for row in effects_by_day(SPEC, [third], [METRIC]) if row.variant != "staff"]
+        assert rows == [*effects_by_day(SPEC, [one], [METRIC])]
+
+
+def test_a_ramp_that_brings_in_a_third_variant_changes_nothing_between_the_others() -> None:
+    start_ms = FIRST_MS + 2 * DAY_MS + DAY_MS // 2
+    thirds = tuple((name, 1.0) for name in ("control", "staff", "treatment"))
+    spec = replace(SPEC, weights=thirds[::2], ramp=((start_ms, thirds),))
+    one = with_third(tallies("halves, weekends"), "staff", 3)
+    found = divided(spec, [one])
+    assert found.mixed["treatment"] == () and len(found.periods["treatment"]) == 1
+    tilted = replace(spec, ramp=((start_ms, (("control", 1.0), ("treatment", 3.0))),))
+    assert divided(tilted, [one]).mixed["treatment"] == (FIRST_MS + 2 * DAY_MS,)
 
 
 def test_lanes_are_divided_as_one(seed: int = 3) -> None:
