@@ -8,7 +8,7 @@ from relevanced.metrics import Design, Metric
 
 from .arms import Arm
 from .by_segment import MetricComparison, compare_metric, metrics_of
-from .share_periods import added_by_day, day_name, first_known, with_day, without_days
+from .share_periods import added_by_days, day_name, first_known, with_days, without_days
 from .spec import Spec
 from .tallies import MergedTallies, Tallies, merge_tallies
 from .types import DayEffect, finite_or_none
@@ -54,12 +54,14 @@ def effects_by_day(
     first = first_known(spec, lanes)
     so_far = without_days(merge_tallies(spec, lanes))
     found: list[DayEffect] = []
-    for day_ms, added in added_by_day(spec, lanes):
-        if day_ms not in excluded:
-            so_far = with_day(so_far, day_ms, added)
-            found.extend(
-                _effects_of_day(day_ms, None if day_ms == first else added, so_far, metrics)
-            )
+    for days, added in added_by_days(spec, lanes):
+        day_ms = days[-1]
+        if day_ms in excluded:
+            continue
+        so_far = with_days(so_far, days, added)
+        if first is None or day_ms >= first:
+            of_day = None if day_ms == first else added
+            found.extend(_effects_of_day(day_ms, of_day, so_far, metrics))
     return tuple(found)
 
 
@@ -69,9 +71,9 @@ def left_out_arms(
     """What the excluded days added to each arm, without users. The day before each of them must be
     known, unless it is the first of all."""
     found = without_days(merge_tallies(spec, lanes))
-    for day_ms, added in added_by_day(spec, lanes):
-        if day_ms in excluded:
-            found = with_day(found, day_ms, added)
+    for days, added in added_by_days(spec, lanes):
+        if days[-1] in excluded:
+            found = with_days(found, days, added)
     return dict(found.arms)
 
 

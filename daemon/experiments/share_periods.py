@@ -18,7 +18,7 @@ from relevanced.metrics import Floats, Integers, share_deviate
 
 from .arms import Arm
 from .spec import Spec
-from .tallies import DAY_MS, MergedTallies, SteadyDays, Tallies, merge_tallies
+from .tallies import DAY_MS, MergedTallies, SteadyDays, Tallies, day_start, merge_tallies
 from .types import SharePeriod
 
 MOVED: Final = 3.0
@@ -46,12 +46,10 @@ def known_days(spec: Spec, lanes: Sequence[Tallies]) -> list[int]:
 
 
 def first_known(spec: Spec, lanes: Sequence[Tallies]) -> int | None:
-    """The start of the first day of which all lanes know the end, but not what it added; None where
-    all of them have all days."""
+    """The start of the first day from which on all lanes know the ends of all days, but not what it
+    added; None where all of them have all days."""
     firsts = (
-        min(tallies.ends, default=tallies.open_day_ms)
-        for tallies in _under_spec(spec, lanes)
-        if not tallies.has_all_days
+        tallies.first_end_ms for tallies in _under_spec(spec, lanes) if not tallies.has_all_days
     )
     return max(firsts, default=None)
 
@@ -60,13 +58,19 @@ def divided(spec: Spec, lanes: Sequence[Tallies]) -> MergedTallies:
     """The sum of the lanes, divided into periods where days are known."""
     whole = merge_tallies(spec, lanes)
     so_far = without_days(whole)
-    for day_ms, added in added_by_day(spec, lanes):
-        so_far = with_day(so_far, day_ms, added)
-    return replace(whole, periods=so_far.periods, mixed=so_far.mixed)
+    for days, added in added_by_days(spec, lanes):
+        so_far = with_days(so_far, days, added)
+    summed_until_ms = first_known(spec, lanes) or 0
+    return replace(
+        whole, periods=so_far.periods, mixed=so_far.mixed, summed_until_ms=summed_until_ms
+    )
 
 
-def added_by_day(spec: Spec, lanes: Sequence[Tallies]) -> Iterator[tuple[int, MergedTallies]]:
-    """Each known day, and what it added; the first one with all that was before it."""
+def added_by_days(
+    spec: Spec, lanes: Sequence[Tallies]
+) -> Iterator[tuple[tuple[int, int], MergedTallies]]:
+    """The starts of the first and the last of some days, and what they added: of each known day,
+    and before them of the days up to the first one, between the ends that are known."""
     last = merge_tallies(spec, _under_spec(spec, lanes))
     first, before = first_known(spec, lanes), without_days(last)
     counted = _under_spec(spec, lanes)
@@ -80,7 +84,7 @@ def added_by_day(spec: Spec, lanes: Sequence[Tallies]) -> Iterator[tuple[int, Me
         ]
         for variant in last.compared
     }
-    for day_ms in known_days(spec, lanes):
+    for first_ms, day_ms in _spans(spec, lanes):
         until = _at_end_of(day_ms, spec, lanes, last)
         arms = {
             variant: Arm(
@@ -94,19 +98,36 @@ def added_by_day(spec: Spec, lanes: Sequence[Tallies]) -> Iterator[tuple[int, Me
             )
             for variant, arm in until.arms.items()
         }
+        # The hours are those of the last day.
+        is_one_day = first_ms == day_ms != first
         mixed = [
             variant
-            for variant in ([] if day_ms == first else last.compared)
-            if _is_mixed(arms, last.control, variant)
-            or any(day_ms < at_ms < day_ms + DAY_MS for at_ms in changes[variant])
+            for variant in last.compared
+            if (is_one_day and _is_mixed(arms, last.control, variant))
+            or any(first_ms < at_ms < day_ms + DAY_MS for at_ms in changes[variant])
         ]
-        yield day_ms, replace(
+        yield (first_ms, day_ms), replace(
             last,
             arms=arms,
             periods={variant: () for variant in mixed},
-            mixed={variant: (day_ms,) for variant in mixed},
+            mixed={variant: tuple(range(first_ms, day_ms + 1, DAY_MS)) for variant in mixed},
         )
         before = until
+
+
+def _spans(spec: Spec, lanes: Sequence[Tallies]) -> Iterator[tuple[int, int]]:
+    """The first and the last day between ends that all lanes know."""
+    counted, first = _under_spec(spec, lanes), first_known(spec, lanes)
+    if first is not None:
+        kept = {day for of in counted for day in of.ends if day < first}
+        began_ms = min(of.began_ms for of in counted)
+        start_ms = day_start(began_ms) if began_ms else min([first, *kept])
+        for day in sorted(kept):
+            if all(of.knows_end_of(day) for of in counted):
+                yield start_ms, day
+                start_ms = day + DAY_MS
+        yield start_ms, first
+    yield from ((day, day) for day in known_days(spec, lanes) if day != first)
 
 
 def planned_changes(spec: Spec, control: str, variant: str) -> list[int]:
@@ -159,8 +180,8 @@ def _lie_apart(control: Floats, variant: Floats) -> bool:
     return bool(apart > APART + chance)
 
 
-def with_day(so_far: MergedTallies, day_ms: int, added: MergedTallies) -> MergedTallies:
-    """The days so far and one more."""
+def with_days(so_far: MergedTallies, days: tuple[int, int], added: MergedTallies) -> MergedTallies:
+    """The days so far and what some more, from the first to the last, added."""
     arms = {
         variant: Arm(
             arm.tallies + added.arms[variant].tallies,
@@ -172,25 +193,37 @@ def with_day(so_far: MergedTallies, day_ms: int, added: MergedTallies) -> Merged
     for variant in so_far.compared:
         earlier = periods.get(variant, ())
         is_mixed = variant in added.mixed
-        periods[variant] = earlier if is_mixed else _with_day(earlier, day_ms, added, variant)
+        periods[variant] = earlier if is_mixed else _with_days(earlier, days, added, variant)
         mixed[variant] = (*mixed.get(variant, ()), *added.mixed.get(variant, ()))
     return replace(so_far, arms=arms, periods=periods, mixed=mixed)
 
 
-def _with_day(
-    periods: Sequence[SteadyDays], day_ms: int, added: MergedTallies, variant: str
+def _with_days(
+    periods: Sequence[SteadyDays], days: tuple[int, int], added: MergedTallies, variant: str
 ) -> tuple[SteadyDays, ...]:
-    """The periods of a variant and one more day, of constant shares."""
+    """The periods of a variant and some more days, of constant shares."""
     arms = {name: arm for name, arm in added.arms.items() if name in (added.control, variant)}
     *earlier, last = *periods, SteadyDays(
-        day_ms, day_ms, {name: {"": arm.tallies, **arm.strata} for name, arm in arms.items()}
+        *days, {name: {"": arm.tallies, **arm.strata} for name, arm in arms.items()}
     )
-    is_declared = day_ms in planned_changes(added.spec, added.control, variant)
-    if earlier and not is_declared and not _moved(earlier[-1], last):
+    if earlier and not _changed(earlier[-1], last, added, variant):
         before = earlier.pop()
         both = {name: _added(before.arms[name], last.arms[name]) for name in last.arms}
-        last = SteadyDays(before.first_ms, day_ms, both)
+        last = SteadyDays(before.first_ms, last.last_ms, both)
     return (*earlier, last)
+
+
+def _changed(before: SteadyDays, days: SteadyDays, experiment: MergedTallies, variant: str) -> bool:
+    """Whether the shares changed between them, as planned or as they show."""
+    return is_planned(before, days, experiment, variant) or _moved(before, days)
+
+
+def is_planned(
+    before: SteadyDays, days: SteadyDays, experiment: MergedTallies, variant: str
+) -> bool:
+    """Whether a change of the shares between them is planned."""
+    planned = planned_changes(experiment.spec, experiment.control, variant)
+    return any(before.last_ms < at_ms <= days.first_ms for at_ms in planned)
 
 
 def _added(one: Mapping[str, Integers], other: Mapping[str, Integers]) -> dict[str, Integers]:

@@ -17,7 +17,7 @@ from .spec import CONTROLS, INTERLEAVED, Spec
 
 DAY_MS: Final = 24 * 60 * 60 * 1000
 DAYS_KEPT: Final = 100
-"""Longer than an experiment runs; a day of it takes about 7 kB in the store."""
+"""Longer than most experiments run; a day of one takes about 7 kB in the store."""
 
 
 @dataclass
@@ -31,8 +31,9 @@ class Tallies:
     last_ms: int = 0
     """Start of the latest base pane with an impression of it; 0: there is none yet."""
     ends: dict[int, dict[str, Arm]] = field(default_factory=dict)
-    """Start of a UTC day in ms → the arms at its end, without users. Of the days with
-    impressions before that of `last_ms`, ascending, at most `DAYS_KEPT`."""
+    """Start of a UTC day in ms → the arms at its end, without users. Of the last `DAYS_KEPT` days
+    with impressions before that of `last_ms`, ascending; and of earlier ones those at which the
+    planned shares changed, so that what was before and after is never one sum."""
     began_ms: int = 0
     """Start of the first base pane with an impression of it; 0: there is none yet, or it is not
     known."""
@@ -44,7 +45,19 @@ class Tallies:
         """False where days at the beginning are not known by themselves: what the first of `ends`
         contains is not of its day alone."""
         first_ms = day_start(self.began_ms)
-        return self.began_ms > 0 and (first_ms in self.ends or first_ms == self.open_day_ms)
+        begins = first_ms in self.ends or first_ms == self.open_day_ms
+        return self.began_ms > 0 and begins and len(self.ends) <= DAYS_KEPT
+
+    @property
+    def first_end_ms(self) -> int:
+        """Start of the day from which on the ends of all days are known."""
+        return [*self.ends, self.open_day_ms][-DAYS_KEPT - 1 :][0]
+
+    def knows_end_of(self, day_ms: int) -> bool:
+        """Whether the arms at the end of the day that starts then are known."""
+        is_before = 0 < self.began_ms and day_ms < day_start(self.began_ms)
+        is_kept = day_ms in self.ends or day_ms >= self.first_end_ms
+        return is_before or is_kept or self.has_all_days
 
     @property
     def open_day_ms(self) -> int:
@@ -113,13 +126,12 @@ class Experiments:
         self.dropped.add(name)
         self.dropped_days.update((name, day_ms) for day_ms in days)
 
-    def reach(
-        self, name: str, pane_ms: int, shares_since_ms: int = 0, daily_cap: int | None = None
-    ) -> None:
+    def reach(self, spec: Spec, pane_ms: int) -> None:
         """Note that a pane is about to be added to an experiment, or the first or the last of
         several within an hour: if it is the first of its day, the day before has ended; if it is
         the first since the planned shares changed, users are counted anew. Panes come in order of
         time."""
+        name, shares_since_ms = spec.name, spec.shares_since(pane_ms)
         tallies = self.by_name[name]
         if tallies.users_since_ms < shares_since_ms:
             # A change that is declared late holds from now on.
@@ -143,15 +155,23 @@ class Experiments:
             }
             for arm in tallies.arms.values():
                 arm.hours = np.zeros(24, np.int64)
-                arm.busiest.add(arm.busiest_today.capped(daily_cap))
+                arm.busiest.add(arm.busiest_today.capped(spec.daily_cap))
                 arm.busiest_today = Busiest()
             self.ended.add((name, ended_ms))
-            while len(tallies.ends) > DAYS_KEPT:
-                first = next(iter(tallies.ends))
-                del tallies.ends[first]
-                self.dropped_days.add((name, first))
+            self._drop_days(spec, tallies)
         tallies.began_ms = tallies.began_ms or (0 if tallies.last_ms else pane_ms)
         tallies.last_ms = max(tallies.last_ms, pane_ms)
+
+    def _drop_days(self, spec: Spec, tallies: Tallies) -> None:
+        """Forget the ends of the days before the last `DAYS_KEPT`, but for those where the planned
+        shares changed: between two that are kept they did not, unless within a single day."""
+        days, first_ms = [*tallies.ends], day_start(tallies.began_ms)
+        for day_ms, next_ms in zip(days[:-DAYS_KEPT], days[1:]):
+            if any(first_ms < at_ms < next_ms + DAY_MS for at_ms, _ in spec.ramp):
+                first_ms = day_ms + DAY_MS
+            else:
+                del tallies.ends[day_ms]
+                self.dropped_days.add((spec.name, day_ms))
 
 
 @dataclass(frozen=True)
@@ -181,6 +201,8 @@ class MergedTallies:
     mixed: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """Variant → starts of the days in which its share beside the control changed: they are in none
     of its periods."""
+    summed_until_ms: int = 0
+    """Start of the last of the days of which only sums are known; 0: there are none."""
     shares_since_ms: int = 0
     """Since when the present shares are planned, and users are counted; 0: from the beginning."""
 

@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 from relevanced.metrics import MINIMUM_BUCKETS, Undefined
 
+from .share_periods import day_name, is_planned
 from .spec import CONTROLS, INTERLEAVED, Spec, declare_ramp, section_of, units_of
 from .tallies import MergedTallies
 from .types import BusyUnit, SampleRatio, mismatched
@@ -59,6 +61,7 @@ def warnings_of(experiment: MergedTallies, checks: Checks) -> Iterator[str]:
             " differences are diluted"
         )
     yield from _busy(spec, checks)
+    yield from _summed(experiment)
     if "too few buckets" in checks.undefined:
         yield (
             f"fewer than {MINIMUM_BUCKETS:.0f} effective buckets of {units} in a variant:"
@@ -84,6 +87,20 @@ def _absent(experiment: MergedTallies, checks: Checks) -> Iterator[str]:
                 f"{variant} has no traffic: of {checks.users:,.0f} {units_of(spec.unit)} it was to"
                 f" get {expected:,.0f}"
             )
+
+
+def _summed(experiment: MergedTallies) -> Iterator[str]:
+    """Changes of shares that may be within days of which only the sum is left."""
+    spec, until_ms = experiment.spec, experiment.summed_until_ms
+    for variant, periods in experiment.periods.items():
+        for earlier, later in pairwise(periods):
+            known = earlier.last_ms != until_ms or is_planned(earlier, later, experiment, variant)
+            if not known:
+                yield (
+                    f"only the sum of the days up to {day_name(until_ms)} is known, and then the"
+                    f" share of {variant} was another: differences are biased if it changed within"
+                    f" them; {declare_ramp(spec)} before it"
+                )
 
 
 def _busy(spec: Spec, checks: Checks) -> Iterator[str]:

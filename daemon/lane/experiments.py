@@ -254,9 +254,8 @@ def _settle_experiment(
 ) -> None:
     """Add impressions of the experiment: those of a part of `_at_once`, or of one of its panes."""
     tallies = lane.experiments.by_name[spec.name]
-    since_ms = spec.shares_since(shown.start_ms)
     for pane_ms in (shown.start_ms, int(shown.panes[-1])):
-        lane.experiments.reach(spec.name, pane_ms, since_ms, spec.daily_cap)
+        lane.experiments.reach(spec, pane_ms)
     lane.experiments.changed.add(spec.name)
     share = _share_of(lane, spec, tallies, shown, variants)
     selected = np.flatnonzero((share.arms >= 0) & (share.units != NO_UNIT))

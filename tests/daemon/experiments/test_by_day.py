@@ -44,10 +44,10 @@ def day_of(rng: np.random.Generator, tendencies: np.ndarray, users: range) -> np
 def tallies_of(spec: Spec, added: dict[str, list[np.ndarray]]) -> Tallies:
     """The tallies of one lane to which these days were added, one after the other."""
     experiments = Experiments()
-    experiments.begin("x", spec.digest)
-    tallies = experiments.by_name["x"]
+    experiments.begin(spec.name, spec.digest)
+    tallies = experiments.by_name[spec.name]
     for day in range(len(added["control"])):
-        experiments.reach("x", FIRST_DAY_MS + day * DAY_MS + 60_000)
+        experiments.reach(spec, FIRST_DAY_MS + day * DAY_MS + 60_000)
         for name, days in added.items():
             if days[day].any():
                 arm = tallies.arms.setdefault(name, Arm(np.zeros_like(days[day])))
@@ -141,12 +141,12 @@ def test_lanes_sum_to_what_one_lane_would_have(seed: int) -> None:
 
 def _silent_on_empty_days(added: dict[str, list[np.ndarray]]) -> Tallies:
     experiments = Experiments()
-    experiments.begin("x", ONE_METRIC.digest)
-    tallies = experiments.by_name["x"]
+    experiments.begin(ONE_METRIC.name, ONE_METRIC.digest)
+    tallies = experiments.by_name[ONE_METRIC.name]
     for day in range(DAYS):
         shown = {name: days[day] for name, days in added.items() if days[day].any()}
         if shown:
-            experiments.reach("x", FIRST_DAY_MS + day * DAY_MS)
+            experiments.reach(ONE_METRIC, FIRST_DAY_MS + day * DAY_MS)
         for name, one in shown.items():
             tallies.arms.setdefault(name, Arm(np.zeros_like(one))).tallies += one
     return tallies
@@ -215,7 +215,7 @@ def test_a_day_is_a_copy_and_goes_with_its_experiment() -> None:
     tallies = experiments.by_name["x"]
     tallies.arms["control"] = Arm.empty(0)
     for day in (1, 1, 3):
-        experiments.reach("x", day * DAY_MS + 60_000)
+        experiments.reach(replace(ONE_METRIC, name="x"), day * DAY_MS + 60_000)
         tallies.arms["control"].tallies[0, 0] += 5
     (end,) = tallies.ends.items()
     assert end[0] == DAY_MS and end[1]["control"].impressions == 10

@@ -248,7 +248,7 @@ def stored(store: MemoryLane, lane: ClaimedLane) -> dict[str, bytes]:
 
 def after_a_day() -> Experiments:
     """An experiment of which a day has ended, and nothing else has changed."""
-    found = Experiments()
+    found, ranker = Experiments(), Spec("ranker", "control", 1, ("RR",))
     found.begin("ranker", "f2402caa")
     arms = {
         "control": Arm.empty(1),
@@ -259,9 +259,9 @@ def after_a_day() -> Experiments:
     arms["control"].tallies[3] = 7, 6, 5, 4
     arms["interleaved"].credits[1] = 3, -1, 3
     found.by_name["ranker"].arms |= arms
-    found.reach("ranker", START_MS)
+    found.reach(ranker, START_MS)
     found.start_batch()
-    found.reach("ranker", START_MS + DAY_MS)
+    found.reach(ranker, START_MS + DAY_MS)
     return found
 
 
