@@ -15,6 +15,7 @@ from ..config import (
     derive,
     describe,
     differing_keys,
+    experiments,
     groupings_without_attributes,
     layout_of,
     load,
@@ -153,13 +154,15 @@ def _experiment_lines(old: Config, new: Config) -> Iterator[str]:
             yield f"{named}: no longer declared"
         elif before[name] != after[name]:
             yield f"{named}: starts to count anew"
+    for key, was, now in experiments.changes(old.experiments, new.experiments):
+        yield f"{key}: {was} -> {now}"
 
 
 def _change_lines(old: Config, new: Config) -> Iterator[str]:
     differing = differing_keys(old, new)
-    counted_anew = list(_experiment_lines(old, new))
-    yield from counted_anew
-    if not differing and not counted_anew:
+    of_experiments = list(_experiment_lines(old, new))
+    yield from of_experiments
+    if not differing and not of_experiments:
         yield "no difference"
         return
     restarting = set(restarting_keys(old, new))

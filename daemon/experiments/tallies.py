@@ -203,6 +203,9 @@ class MergedTallies:
     of its periods."""
     summed_until_ms: int = 0
     """Start of the last of the days of which only sums are known; 0: there are none."""
+    beyond_end: int = 0
+    """Impressions that may be of the time from the end on: they had been counted before it was
+    declared. No fewer than there are, as days are whole."""
     shares_since_ms: int = 0
     """Since when the present shares are planned, and users are counted; 0: from the beginning."""
 
@@ -296,7 +299,18 @@ def merge_tallies(spec: Spec, tallies: Sequence[Tallies]) -> MergedTallies:
         control = next((name for name in CONTROLS if name in arms), spec.control)
     ordered = sorted(arms, key=lambda variant: (variant != control, variant))
     summed = {variant: _sum(arms[variant], spec.daily_cap) for variant in ordered}
-    return MergedTallies(spec, control, summed, shares_since_ms=since_ms)
+    beyond_end = sum(_beyond_end(spec, one) for one in counted)
+    return MergedTallies(spec, control, summed, beyond_end=beyond_end, shares_since_ms=since_ms)
+
+
+def _beyond_end(spec: Spec, tallies: Tallies) -> int:
+    if spec.end_ms is None or tallies.last_ms < spec.end_ms:
+        return 0
+    within = tallies.at_end_of(day_start(spec.end_ms) - DAY_MS)
+    until_now, before = (
+        sum(arm.impressions for arm in arms.values()) for arms in (tallies.arms, within)
+    )
+    return until_now - before
 
 
 def _sum(arms: Sequence[Arm], daily_cap: int | None) -> Arm:

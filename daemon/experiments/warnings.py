@@ -7,6 +7,7 @@ from typing import Final
 
 from relevanced.metrics import MINIMUM_BUCKETS, Undefined
 
+from .exclusion import instant_text
 from .share_periods import day_name, is_planned
 from .spec import CONTROLS, INTERLEAVED, Spec, declare_ramp, section_of, units_of
 from .tallies import MergedTallies
@@ -54,6 +55,7 @@ def warnings_of(experiment: MergedTallies, checks: Checks) -> Iterator[str]:
             f" (ln e = {checks.srm.log_evalue:.1f}): verdicts are withheld; do not trust any number"
             f" below until the cause is known; {declare_ramp(spec)}"
         )
+    yield from _beyond_end(experiment)
     yield from _absent(experiment, checks)
     if checks.crossover_users > CROSSOVER_SHARE * checks.users:
         yield (
@@ -75,6 +77,16 @@ def warnings_of(experiment: MergedTallies, checks: Checks) -> Iterator[str]:
     unplanned = sorted(experiment.arms.keys() - planned)
     if planned and unplanned:
         yield f"variants without a weight: {', '.join(unplanned)}"
+
+
+def _beyond_end(experiment: MergedTallies) -> Iterator[str]:
+    end_ms = experiment.spec.end_ms
+    if experiment.beyond_end and end_ms is not None:
+        yield (
+            f"up to {experiment.beyond_end:,} impressions from the end ({instant_text(end_ms)}) on"
+            " had been counted before it was set: they stay; a replay of recorded events leaves"
+            " them out"
+        )
 
 
 def _absent(experiment: MergedTallies, checks: Checks) -> Iterator[str]:

@@ -27,7 +27,7 @@ from ..values.kinds import (
     table,
     text,
 )
-from ..values.shared_rules import FieldFault, read_fields, written_fields
+from ..values.shared_rules import FieldFault, fields_of, read_fields, written_fields
 
 SECTION: Final = "experiments"
 MOST_PLANNED: Final = 10**12
@@ -117,7 +117,7 @@ class DeclaredExperiment:
         None, optional(instant()), "Impressions before this time do not count."
     )
     end_ms: int | None = setting(
-        None, optional(instant()), "Impressions from this time on do not count."
+        None, optional(instant()), "Set before it: impressions from this time on do not count."
     )
     unit: str = setting(
         USER,
@@ -278,6 +278,21 @@ def _default_primary(metrics: Collection[Metric]) -> str:
         if metric.entry.undefined == "never" or metric.zero_undefined
     )
     return next(always, next(iter(metrics)).name)
+
+
+def changes(before: Experiments, after: Experiments) -> Iterator[tuple[str, str, str]]:
+    """(key, value before, value after) of each setting that differs, as TOML, of experiments that
+    are declared in both."""
+    declared = dict(after)
+    for name, old in before:
+        if name not in declared:
+            continue
+        for key, entry in fields_of(DeclaredExperiment).items():
+            values = [getattr(one, entry.name) for one in (old, declared[name])]
+            if values[0] != values[1]:
+                write = entry.metadata["kind"].write
+                was, now = ("not set" if value is None else write(value) for value in values)
+                yield f"{SECTION}.{name}.{key}", was, now
 
 
 def written(experiments: Experiments) -> Iterator[str]:

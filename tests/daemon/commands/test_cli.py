@@ -222,6 +222,22 @@ def test_check_config_states_what_a_change_restarts(tmp_path: Path) -> None:
     assert relevanced("check-config", old, "--against", old).stdout.endswith("# no difference\n")
 
 
+def test_check_config_names_each_changed_setting_of_an_experiment(tmp_path: Path) -> None:
+    """Also those under which it goes on."""
+    section = "[experiments.ranker-v2]\n"
+    old = config_file(tmp_path, section, "old.toml")
+    changed = 'end = 2026-11-20T00:00:00Z\nweights = { control = 19, treatment = 1 }\nunit = "a"'
+    new = config_file(tmp_path, section + changed)
+    lines = relevanced("check-config", new, "--against", old).stdout.splitlines()
+    assert "# experiments.ranker-v2.end: not set -> 2026-11-20T00:00:00.000Z" in lines
+    weights = [
+        line for line in lines if line.startswith("# experiments.ranker-v2.weights: {} -> {")
+    ]
+    assert len(weights) == 1 and "# experiments.ranker-v2: starts to count anew" in lines
+    assert '# experiments.ranker-v2.unit: "user_id" -> "a"' in lines
+    assert "# no difference" not in lines
+
+
 def test_a_file_does_not_differ_from_itself_where_it_drops_events(tmp_path: Path) -> None:
     file = config_file(
         tmp_path,

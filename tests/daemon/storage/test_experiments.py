@@ -5,7 +5,13 @@ from dataclasses import replace
 import pytest
 
 from relevanced.daemon.events import Impression
-from relevanced.daemon.experiments import Spec, Tallies, Tracking, tallies as tallies_module
+from relevanced.daemon.experiments import (
+    Spec,
+    Tallies,
+    Tracking,
+    findings,
+    tallies as tallies_module,
+)
 from relevanced.daemon.lane import Lane
 from relevanced.daemon.plan import Plan
 from relevanced.daemon.storage import (
@@ -168,6 +174,26 @@ def test_days_of_an_experiment_that_began_anew_are_gone() -> None:
     assert days[1] == {"a": {first_ms + 3 * DAY_MS: 1}}
     kept = [key for key in store.blobs if ":day:" in key]
     assert kept == [experiment_day_key("a", first_ms + 3 * DAY_MS)]
+
+
+@pytest.mark.usefixtures("short_days")
+@pytest.mark.parametrize(("day", "most"), [(2.0, 2), (2.5, 2), (4.0, 0)])
+def test_impressions_beyond_an_end_that_is_set_afterwards_are_said(day: float, most: int) -> None:
+    """One on each of four days; no fewer than there are, as days are whole."""
+    first_ms = START_MS - START_MS % DAY_MS
+    running, ended = plan_of(spec("a")), plan_of(spec("a", end_ms=first_ms + int(day * DAY_MS)))
+    said = []
+    for plan in (running, ended):
+        store = MemoryLane()
+        owned = claimed(store, plan=plan)
+        for number in range(4):
+            at_ms = first_ms - START_MS + number * DAY_MS
+            commit(store, owned, searched(number, at_ms))
+            commit(store, owned, passing(at_ms + 2 * SETTLE_MS))
+        lanes = [claimed(store, "t2", plan=ended).lane.experiments.by_name]
+        (found,) = findings(lanes, ended.tracking, PLAN.metrics, None, None).experiments
+        said += [one for one in found.warnings if "impressions from the end" in one]
+    assert [one.split(" impressions")[0] for one in said] == [f"up to {most}"] * (most > 0)
 
 
 def users_of(lane: Lane) -> int:
