@@ -39,6 +39,7 @@ from .tallies import (
     Tallies,
     day_start,
     merge_tallies,
+    with_traffic,
 )
 from .types import (
     NO_FINDINGS,
@@ -113,5 +114,6 @@ __all__ = (
     "USER",
     "USER_PAGES",
     "weights_within",
+    "with_traffic",
     "within_stretches",
 )

@@ -28,7 +28,7 @@ from .by_segment import Strata, compare_segments, metrics_of
 from .exclusion import instant_text
 from .share_periods import day_name, divided, share_periods
 from .spec import IMPRESSION, INTERLEAVED, MOST_STRATA, Spec, Tracking
-from .tallies import MergedTallies, Tallies
+from .tallies import MergedTallies, Tallies, with_traffic
 from .types import (
     BusyUnit,
     Finding,
@@ -40,7 +40,7 @@ from .types import (
     mismatched,
 )
 from .verdicts import Compared, metric_findings, withheld
-from .warnings import Checks, warnings_of
+from .warnings import Checks, CountingLanes, warnings_of
 
 BUSY_SHARE: Final = 0.01
 BUSY_TIMES: Final = 10.0
@@ -64,8 +64,31 @@ def findings(
         spec = tracking.spec(name)
         if spec is not None:
             tallies = [lane[name] for lane in lanes if name in lane]
-            found.append(_finding(divided(spec, tallies), metrics, as_of_ms))
+            counted_in = lanes_of(name, lanes, tracking)
+            found.append(_finding(divided(spec, tallies), metrics, as_of_ms, counted_in))
     return Findings(as_of, tuple(found))
+
+
+def lanes_of(
+    name: str, lanes: Sequence[Mapping[str, Tallies]], tracking: Tracking
+) -> CountingLanes:
+    """Which of the lanes count an experiment, and its segments. Each lane admits what it sees
+    first, so with more than there is room for, lanes differ."""
+    counted = [lane[name] for lane in lanes if name in lane]
+    without_room, last_ms = 0, max((tallies.last_ms for tallies in counted), default=0)
+    if name not in tracking.declared:
+        without_room = sum(
+            len(with_traffic(lane, tracking, last_ms)) >= tracking.most_discovered
+            for lane in lanes
+            if name not in lane
+        )
+    segments = [
+        {segment for arm in tallies.arms.values() for segment in arm.strata} for tallies in counted
+    ]
+    # One more than there is room for is the rest.
+    full = [of_lane for of_lane in segments if len(of_lane) > MOST_STRATA]
+    partial = set[str]().union(*segments).difference(set.intersection(*full)) if full else ()
+    return CountingLanes(len(counted), without_room, sorted(partial))
 
 
 class FindingsCache:
@@ -102,7 +125,9 @@ class FindingsCache:
         return any(end is not None and self._at_ms < end <= as_of_ms for end in ends)
 
 
-def _finding(experiment: MergedTallies, metrics: Sequence[Metric], as_of_ms: int | None) -> Finding:
+def _finding(
+    experiment: MergedTallies, metrics: Sequence[Metric], as_of_ms: int | None, lanes: CountingLanes
+) -> Finding:
     spec, arms = experiment.spec, experiment.arms
     sketches = {variant: Sketch(arm.users) for variant, arm in arms.items()}
     crossover = 0.0 if spec.unit == IMPRESSION else crossover_count([*sketches.values()]).value
@@ -142,7 +167,7 @@ def _finding(experiment: MergedTallies, metrics: Sequence[Metric], as_of_ms: int
         for metric in variant.metrics
         if metric.role != "secondary"
     )
-    checks = Checks(srm, sum(users.values()), crossover, undefined, busiest, hang)
+    checks = Checks(srm, sum(users.values()), crossover, undefined, busiest, hang, lanes)
     finding = Finding(
         experiment=spec.name,
         control=experiment.control,

@@ -24,6 +24,8 @@ INTERLEAVED: Final = "interleaved"
 PLANNED_IMPRESSIONS: Final = 100_000
 MOST_UNDECLARED: Final = 16
 """Undeclared experiments of one impression that are counted, the first by name."""
+SILENT_MS: Final = 7 * 24 * 60 * 60 * 1000
+"""An undeclared experiment without impressions for so much event time is dropped for a new one."""
 MOST_VARIANTS: Final = 10
 MOST_STRATA: Final = 16
 """Segments of one experiment and lane with tallies of their own; later ones count as `other`."""

@@ -13,7 +13,7 @@ import numpy as np
 from relevanced.metrics import BUCKETS, Hashes, Integers, Sketch, merged
 
 from .arms import USER_PAGES, Arm, Busiest
-from .spec import CONTROLS, INTERLEAVED, Spec
+from .spec import CONTROLS, INTERLEAVED, SILENT_MS, Spec, Tracking
 
 DAY_MS: Final = 24 * 60 * 60 * 1000
 DAYS_KEPT: Final = 100
@@ -84,6 +84,16 @@ def day_start(at_ms: Instants) -> Instants:
     1795132800000
     """
     return at_ms - at_ms % DAY_MS
+
+
+def with_traffic(by_name: Mapping[str, Tallies], tracking: Tracking, now_ms: int) -> list[str]:
+    """The undeclared experiments of a lane that leave no room for others: those with impressions in
+    the `SILENT_MS` before an instant."""
+    return [
+        name
+        for name, tallies in by_name.items()
+        if name not in tracking.declared and tallies.last_ms >= now_ms - SILENT_MS
+    ]
 
 
 @dataclass

@@ -9,17 +9,29 @@ from relevanced.metrics import MINIMUM_BUCKETS, Undefined
 
 from .exclusion import instant_text
 from .share_periods import day_name, is_planned
-from .spec import CONTROLS, INTERLEAVED, Spec, declare_ramp, section_of, units_of
+from .spec import CONTROLS, INTERLEAVED, MOST_STRATA, Spec, declare_ramp, section_of, units_of
 from .tallies import MergedTallies
 from .types import BusyUnit, SampleRatio, mismatched
 from .verdicts import percent
 
 MOST_NAMED: Final = 5
-"""Units that warnings name."""
+"""Units, or segments, that warnings name."""
 MUCH: Final = 0.05
 """Share of an arm from which on a unit is warned of even if all verdicts hold without it."""
 CROSSOVER_SHARE: Final = 0.01
 """Share of users seen in two variants that is tolerated: more of them dilute the differences."""
+
+
+@dataclass(frozen=True)
+class CountingLanes:
+    """Of how many lanes the tallies are."""
+
+    counted: int
+    """Those that count the experiment."""
+    without_room: int = 0
+    """Those that do not, and count as many undeclared ones as there may be."""
+    partial: Sequence[str] = ()
+    """Segments with tallies of their own in some lanes, and within the rest in others."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +48,7 @@ class Checks:
     busiest: Sequence[BusyUnit]
     verdicts_hang_on_them: bool
     """Whether one of the primary metric or a guardrail is another without them."""
+    lanes: CountingLanes
 
 
 def warnings_of(experiment: MergedTallies, checks: Checks) -> Iterator[str]:
@@ -56,6 +69,7 @@ def warnings_of(experiment: MergedTallies, checks: Checks) -> Iterator[str]:
             f" below until the cause is known; {declare_ramp(spec)}"
         )
     yield from _beyond_end(experiment)
+    yield from _in_some_lanes(spec, checks.lanes)
     yield from _absent(experiment, checks)
     if checks.crossover_users > CROSSOVER_SHARE * checks.users:
         yield (
@@ -86,6 +100,21 @@ def _beyond_end(experiment: MergedTallies) -> Iterator[str]:
             f"up to {experiment.beyond_end:,} impressions from the end ({instant_text(end_ms)}) on"
             " had been counted before it was set: they stay; a replay of recorded events leaves"
             " them out"
+        )
+
+
+def _in_some_lanes(spec: Spec, lanes: CountingLanes) -> Iterator[str]:
+    if lanes.without_room:
+        yield (
+            f"counted in {lanes.counted} of {lanes.counted + lanes.without_room} lanes: the others"
+            f" have no room for one more undeclared experiment; declare [{section_of(spec)}]"
+        )
+    if lanes.partial:
+        more = len(lanes.partial) - MOST_NAMED
+        named = ", ".join(lanes.partial[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+        yield (
+            f"{named} of {spec.stratify_by} are counted by themselves in some lanes only, in others"
+            f" with the rest: a lane has room for {MOST_STRATA} segments"
         )
 
 

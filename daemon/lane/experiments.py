@@ -37,6 +37,7 @@ from ..experiments import (
     Tallies,
     Tracking,
     day_start,
+    with_traffic,
     within_stretches,
 )
 from ..panes import HOUR_MS, pane_start
@@ -80,8 +81,6 @@ def _add(arm: Arm, units: Integers) -> None:
 
 
 OVERFLOW: Final = "experiment_overflow"
-SILENT_MS: Final = 7 * 24 * HOUR_MS
-"""An undeclared experiment without impressions for so much event time is dropped for a new one."""
 
 
 @dataclass(frozen=True)
@@ -242,11 +241,11 @@ def _has_room(experiments: Experiments, tracking: Tracking, now_ms: int) -> bool
     undeclared = [name for name in experiments.by_name if name not in tracking.declared]
     if len(undeclared) < tracking.most_discovered:
         return True
-    since_ms = now_ms - SILENT_MS
-    silent = [name for name in undeclared if experiments.by_name[name].last_ms < since_ms]
-    for name in silent:
-        experiments.drop(name)
-    return len(undeclared) - len(silent) < tracking.most_discovered
+    kept = with_traffic(experiments.by_name, tracking, now_ms)
+    for name in undeclared:
+        if name not in kept:
+            experiments.drop(name)
+    return len(kept) < tracking.most_discovered
 
 
 def _settle_experiment(

@@ -1,12 +1,21 @@
 """Findings: arms merged over lanes, compared, put into words, with warnings."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from relevanced.daemon.experiments import Arm, Spec, Tallies, merge_tallies, report_table
+from relevanced.daemon.experiments import (
+    Arm,
+    Spec,
+    Tallies,
+    Tracking,
+    findings,
+    merge_tallies,
+    report_table,
+)
 from relevanced.daemon.exporter import experiment_samples
 from tests.arms import (
     METRICS,
@@ -19,6 +28,7 @@ from tests.arms import (
     stratified_arms,
     with_interleaved,
 )
+from tests.lane_views import PLAN
 
 
 def test_a_worse_treatment_is_called_worse_and_an_equal_metric_is_not() -> None:
@@ -216,6 +226,42 @@ def test_absent_arms_are_named_with_what_they_were_to_get() -> None:
     assert "third has no traffic: of 300 users it was to get 75" in found.warnings
     assert "treatment has no traffic: of 300 users it was to get 75" in found.warnings
     assert not [one for one in finding(dealt_arms()).warnings if "no traffic" in one]
+
+
+def test_an_experiment_that_some_lanes_have_no_room_for_says_in_how_many_it_is_counted() -> None:
+    """A lane that has room would count it: there it has no impression."""
+    others, last_ms = Spec("", "control", 20_000, METRICS, declared=False), 30 * 86_400_000
+
+    def lane(*names: str, last_ms: int = last_ms) -> dict[str, Tallies]:
+        return {name: Tallies(others.digest, dealt_arms(), last_ms) for name in names}
+
+    def said(*lanes: dict[str, Tallies], declared: Sequence[str] = ()) -> list[str]:
+        specs = {name: replace(others, name=name, declared=True) for name in declared}
+        found = findings(lanes, Tracking(specs, 2, others), PLAN.metrics, None, None).experiments
+        return [f"{one.experiment} {w[:23]}" for one in found for w in one.warnings if "lanes" in w]
+
+    both = lane("a", "b"), lane("b", "c")
+    assert said(*both) == ["a counted in 1 of 2 lanes", "c counted in 1 of 2 lanes"]
+    assert said(lane("a", "b"), lane("b")) == said(lane("a"), lane("a")) == []
+    assert said(*both, lane("a")) == ["a counted in 2 of 3 lanes", "c counted in 1 of 2 lanes"]
+    assert said(*both, declared=["a", "b", "c"]) == []
+    assert said(lane("a"), lane("b", "c", last_ms=1)) == []
+
+
+def test_segments_that_some_lanes_count_within_the_rest_are_named() -> None:
+    def lane(first: int, own: int, *rest: str) -> dict[str, Arm]:
+        names = [*(f"c{number:02}" for number in range(first, first + own)), *rest]
+        return stratified_arms(*[{name: (2, 0.5) for name in names}] * 2)
+
+    def said(*lanes: dict[str, Arm]) -> list[str]:
+        warnings = finding(*lanes, stratify_by="country").warnings
+        return [one.split(" are counted")[0] for one in warnings if "in some lanes only" in one]
+
+    assert said(lane(0, 16, "other"), lane(1, 16, "other")) == ["c00, c16 of country"]
+    assert said(lane(0, 16, "other"), lane(9, 16)) == [
+        "c16, c17, c18, c19, c20 and 4 more of country"
+    ]
+    assert said(lane(0, 16, "other"), lane(0, 16, "other")) == said(lane(0, 16), lane(1, 16)) == []
 
 
 def test_few_users_are_too_few_for_a_statement() -> None:
