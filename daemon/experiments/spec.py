@@ -70,12 +70,14 @@ class Spec:
     @cached_property
     def digest(self) -> str:
         """Hash of what tallies and intervals depend on. Under another one the experiment is counted
-        anew."""
+        anew; so is one that is declared after it was discovered, whose control may have been
+        another."""
         shape = [self.unit, self.planned_impressions, self.start_ms, sorted(self.metrics)]
         shape += [self.metrics[:1], sorted(self.guardrails), self.control]
         shape += [] if self.stratify_by is None else [self.stratify_by]
         shape += [sorted(self.meanings)] if self.meanings else []
         shape += [] if self.daily_cap is None else [["daily_cap", self.daily_cap]]
+        shape += [] if self.declared else ["undeclared"]
         canonical = json.dumps(shape, ensure_ascii=False, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()[:DIGEST_DIGITS]
 

@@ -82,6 +82,13 @@ def test_a_changed_experiment_counts_anew_from_the_first_whole_pane() -> None:
     assert after_a_change(before, after) == ({"a": 2}, {"a": 4, "b": 1})
 
 
+def test_a_discovered_experiment_begins_anew_when_it_is_declared() -> None:
+    """And the other way round; those that are discovered before and after go on."""
+    discovered, declared = plan_of(most=8), plan_of(spec("a"), most=8)
+    assert after_a_change(discovered, declared) == ({"b": 2}, {"a": 1, "b": 4})
+    assert after_a_change(declared, discovered)[0] == {"b": 2}
+
+
 def test_one_more_experiment_leaves_the_others_alone() -> None:
     before, after = plan_of(spec("a")), plan_of(spec("a"), spec("b"))
     assert after_a_change(before, after) == ({"a": 2}, {"a": 4, "b": 1})
