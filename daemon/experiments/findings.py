@@ -185,8 +185,8 @@ def _finding(
         stratify_by=spec.stratify_by,
         busiest=busiest,
         beyond_cap=sum(arm.beyond_cap for arm in arms.values()),
-        shares_since=(
-            instant_text(experiment.shares_since_ms) if experiment.shares_since_ms else None
+        users_since=(
+            instant_text(experiment.users_since_ms) if experiment.users_since_ms else None
         ),
     )
     return withheld(finding) if mismatched(srm) else finding

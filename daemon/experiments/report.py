@@ -94,8 +94,8 @@ def _head_lines(finding: Finding, as_of: str | None) -> Iterator[str]:
     yield from _periods_lines(finding)
     # Never "impressions", which are counted beside them.
     units = "units" if finding.unit == IMPRESSION else units_of(finding.unit)
-    if finding.shares_since is not None:
-        yield f"{units} are those since {finding.shares_since}, when the planned shares changed:"
+    if finding.users_since is not None:
+        yield f"{units} are those since {finding.users_since}; earlier, other shares were planned:"
     for variant in finding.variants:
         role = " (control)" if variant.variant == finding.control else ""
         counts = f"{variant.impressions:,} impressions, {variant.users:,.0f} {units}"

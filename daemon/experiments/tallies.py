@@ -217,7 +217,10 @@ class MergedTallies:
     """Impressions that may be of the time from the end on: they had been counted before it was
     declared. No fewer than there are, as days are whole."""
     shares_since_ms: int = 0
-    """Since when the present shares are planned, and users are counted; 0: from the beginning."""
+    """Since when the shares are planned by which the users were assigned; 0: from the beginning."""
+    users_since_ms: int = 0
+    """Since when users are counted; 0: from the beginning. Later than `shares_since_ms` where a
+    change was declared late; not 0 either where one was postponed that had been reached."""
 
     @property
     def compared(self) -> list[str]:
@@ -297,7 +300,8 @@ def merge_tallies(spec: Spec, tallies: Sequence[Tallies]) -> MergedTallies:
     """
     arms: dict[str, list[Arm]] = {}
     counted = [of_lane for of_lane in tallies if of_lane.digest == spec.digest]
-    since_ms = spec.shares_since(max((one.users_since_ms for one in counted), default=0))
+    users_since_ms = max((one.users_since_ms for one in counted), default=0)
+    since_ms = spec.shares_since(users_since_ms)
     nobody = np.zeros(0, np.uint64)
     for of_lane in counted:
         for variant, arm in of_lane.arms.items():
@@ -310,7 +314,14 @@ def merge_tallies(spec: Spec, tallies: Sequence[Tallies]) -> MergedTallies:
     ordered = sorted(arms, key=lambda variant: (variant != control, variant))
     summed = {variant: _sum(arms[variant], spec.daily_cap) for variant in ordered}
     beyond_end = sum(_beyond_end(spec, one) for one in counted)
-    return MergedTallies(spec, control, summed, beyond_end=beyond_end, shares_since_ms=since_ms)
+    return MergedTallies(
+        spec,
+        control,
+        summed,
+        beyond_end=beyond_end,
+        shares_since_ms=since_ms,
+        users_since_ms=users_since_ms,
+    )
 
 
 def _beyond_end(spec: Spec, tallies: Tallies) -> int:

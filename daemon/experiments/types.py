@@ -255,9 +255,9 @@ class Finding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     have."""
     beyond_cap: int = 0
     """Impressions that are left out, because their unit had its most of the day."""
-    shares_since: str | None = None
-    """Since when the present shares are planned: users and their ratio are those since then. Null
-    where they were planned from the beginning."""
+    users_since: str | None = None
+    """Since when users are counted, for a change of the planned shares: they and their ratio are
+    those since then. Null where they are counted from the beginning."""
     excluded: Excluded | msgspec.UnsetType = msgspec.UNSET
     """Absent where no stretch of time is excluded."""
     by_day: tuple[DayEffect, ...] | msgspec.UnsetType = msgspec.UNSET

@@ -4,12 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from relevanced.daemon.events import Impression
+from relevanced.daemon.events import Impression, timestamp_text
 from relevanced.daemon.experiments import (
     Spec,
     Tallies,
     Tracking,
     findings,
+    report_table,
     tallies as tallies_module,
 )
 from relevanced.daemon.lane import Lane
@@ -222,6 +223,31 @@ def test_users_are_counted_anew_when_the_planned_shares_change(is_late: bool) ->
     back = claimed(store, "t3", plan=plan_of(changed)).lane
     assert users_of(owned.lane) == users_of(back) == (1 if is_late else 2)
     assert impressions(owned) == {"a": 4}
+
+
+@pytest.mark.parametrize("is_postponed", [False, True])
+def test_users_are_said_to_be_those_since_they_are_counted(is_postponed: bool) -> None:
+    """Whatever is declared afterwards: a change of long ago, or of later than one that was
+    reached."""
+    halves = (("control", 1.0), ("treatment", 1.0))
+    soon, later = (
+        plan_of(spec("a", ramp=((START_MS + panes * BASE_MS, halves),))) for panes in (2, 900)
+    )
+    plans = (soon, later) if is_postponed else (plan_of(spec("a")), soon)
+    store, at_ms = MemoryLane(), [0, 2 * BASE_MS, 3 * SETTLE_MS]
+    owned = claimed(store, plan=plans[0])
+    commit(store, owned, searched(1, at_ms[0]), searched(2, at_ms[1]))
+    commit(store, owned, passing(2 * SETTLE_MS))
+    owned = claimed(store, "t2", plan=plans[1])
+    commit(store, owned, searched(3, at_ms[2]))
+    commit(store, owned, passing(6 * SETTLE_MS))
+    lanes = [claimed(store, "t3", plan=plans[1]).lane.experiments.by_name]
+    (found,) = findings(lanes, plans[1].tracking, PLAN.metrics, None, None).experiments
+    since_ms = lanes[0]["a"].users_since_ms
+    since = [START_MS + each - each % BASE_MS >= since_ms for each in at_ms]
+    assert found.variants[0].users == sum(since) == (2 if is_postponed else 1)
+    assert found.users_since == timestamp_text(since_ms)
+    assert f"users are those since {found.users_since};" in report_table(found, None)
 
 
 def test_a_reader_drops_what_the_writer_has_dropped() -> None:
