@@ -82,9 +82,9 @@ class MetricFinding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     metric: str
     role: Role
     mean: float | None
-    """Over all impressions with a unit, or over those of the `periods` of the
-    variant; where the metric is undefined
-    they count as its worst value, which is 0, or the highest one where less is better."""
+    """Over all impressions with a unit, or over those of the variant's `periods`; where the metric
+    is undefined they count as its worst value, which is 0, or the highest one where less is
+    better."""
     scored: int = 0
     """Impressions for which the metric is defined."""
     control_mean: float | None = None

@@ -117,7 +117,7 @@ class DeclaredExperiment:
         None, optional(instant()), "Impressions before this time do not count."
     )
     end_ms: int | None = setting(
-        None, optional(instant()), "Set before it: impressions from this time on do not count."
+        None, optional(instant()), "Impressions from this time on do not count. Set it before."
     )
     unit: str = setting(
         USER,
