@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..config import Config
-    from ..recompute.backfill import Filled, HoursSource
+    from ..recompute.backfill import HoursSource
+    from ..recompute.backfill_report import Filled
 
 
 @click.command("backfill")
@@ -37,6 +38,12 @@ if TYPE_CHECKING:
     help="Hours from this time on.  [default: as far back as hours are kept]",
 )
 @click.option("--to", "to_ms", type=options.instant, help="Hours before this time.  [default: now]")
+@click.option(
+    "--whole", is_flag=True, help="The files have every event: few in an hour are no sign of a gap."
+)
+@click.option(
+    "--replace", is_flag=True, help="Count again what earlier runs filled, in place of it."
+)
 def backfill_command(
     files: tuple[str, ...],
     config_file: str | None,
@@ -46,6 +53,8 @@ def backfill_command(
     topic: str | None,
     from_ms: int | None,
     to_ms: int | None,
+    whole: bool,
+    replace: bool,
 ) -> None:
     """Fill the hours that the lanes do not have, from Kafka or from recorded events.
 
@@ -54,33 +63,37 @@ def backfill_command(
     them from the log or from files, in whole hours, and stores them beside the lanes; exporters
     show them within seconds, marked as filled.
 
+    Files do not say when recording began, or that one is missing. So hours with under 5% of the
+    impressions of the busiest hour within a week are left out, with those beside them, and the
+    output names them. With --whole these are filled too: all after the hour of the first event.
+
     The lanes are not touched, and what they have is not replaced: of each hour, a column comes from
-    the lanes or from one filling. Windows, counters and judged scores are not filled. All of a run
-    is published at its end, or nothing; it may be ended and started again at any time. No consumer
-    group is joined.
+    the lanes or from one filling, the first that has it, or the last one with --replace. Windows,
+    counters and judged scores are not filled. All of a run is published at its end, or nothing; it
+    may be ended and started again at any time. No consumer group is joined.
 
     Exits with 0 where nothing is missing or something was filled, 1 where nothing could be, and 2
     for a wrong configuration.
     """
     if from_kafka == bool(files):
         raise click.UsageError("one of FILE... and --kafka")
-    if not files and (format_name or kcat or topic):
-        raise click.UsageError("--format, --kcat, --topic: only with files")
+    if not files and (format_name or kcat or topic or whole):
+        raise click.UsageError("--format, --kcat, --topic, --whole: only with files")
     if from_ms is not None and to_ms is not None and from_ms >= to_ms:
         raise click.UsageError("--from: must be before --to")
     given = {"--format": ("RELEVANCED_EVENTS__FORMAT", format_name)}
     config = options.configured(config_file, given, takes_sources=True)
-    span = from_ms, to_ms
 
     def source_at(bars: Progress) -> "HoursSource":
         from ..recompute.backfill import FileHours as FilesSource, KafkaHours as KafkaSource
 
         if files:
-            return FilesSource(config, files, bars, kcat=kcat, topic=topic)
+            return FilesSource(config, files, bars, kcat=kcat, topic=topic, are_whole=whole)
         return KafkaSource(config)
 
-    found = _run(config, source_at, span, progress=sys.stderr.isatty())
-    from ..recompute.backfill import lines
+    asked = from_ms, to_ms, replace
+    found = _run(config, source_at, asked, progress=sys.stderr.isatty())
+    from ..recompute.backfill_report import lines
 
     for line in lines(found):
         click.echo(line)
@@ -90,7 +103,7 @@ def backfill_command(
 def _run(
     config: "Config",
     source_at: "Callable[[Progress], HoursSource]",
-    span: tuple[int | None, int | None],
+    asked: tuple[int | None, int | None, bool],
     *,
     progress: bool,
 ) -> "Filled":
@@ -110,6 +123,6 @@ def _run(
             def show(share: float) -> None:
                 bars.update(bar, completed=share)
 
-            return backfill(config, Asked(*span), source_at(bars), show)
+            return backfill(config, Asked(*asked), source_at(bars), show)
     except (*known, UnknownTopic, NoRoom, OSError) as error:
         raise click.ClickException(str(error)) from error

@@ -3,7 +3,7 @@
 import asyncio
 import secrets
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
@@ -11,7 +11,6 @@ from rich.progress import Progress
 
 from ..config import Config, layout_of
 from ..errors import Damaged
-from ..events import timestamp_text
 from ..lane import kept_rows
 from ..panes import HOUR_MS, pane_start
 from ..plan import Plan
@@ -31,13 +30,15 @@ from ..storage import (
     pack_page,
     packed_filling,
 )
-from ..views import ALWAYS, COUNTS_CELL, Cells, HourSources, LaneView, Mirror, covered
+from ..views import ALWAYS, HourSources, LaneView, Mirror, covered
 from ..worker import configure_allocator
-from .driver import LATEST_MS, LaneDriver, LaneSink, Settled
+from .backfill_report import Filled
+from .driver import LATEST_MS, LaneDriver, Settled
 from .files import FileEvents, file_lane
 from .from_kafka import Show, lanes_from_kafka
 from .hour_rows import plan_of_hours
 from .redis_client import connected
+from .whole_hours import ImpressionsByHour, whole_hours
 
 
 @dataclass
@@ -60,6 +61,8 @@ class Staging:
     """The lane."""
     seen_ms: int = LATEST_MS
     """Start of the first hour with an impression."""
+    whole: Set[int] | None = None
+    """Starts of the hours that are whole; None: all from the first one on."""
 
     def take(self, settled: Settled) -> None:
         """See `LaneSink`."""
@@ -87,114 +90,26 @@ class Staging:
 
     @property
     def filled(self) -> range:
-        """The starts of the hours that are whole in every lane, from the first with an impression
-        on."""
+        """From the first to the last hour that is whole in every lane, by their starts, from the
+        first with an impression on. Those in `left_out` are not."""
+        hours = self._known_from(self.seen_ms)
+        if self.whole is None:
+            return hours
+        whole = [start for start in hours if start in self.whole]
         length = self.plan.hour_ms
-        first = max(-(-self.first_ms // length) * length, self.seen_ms)
-        return range(first, min(self.settled_ms // length * length, self.span.stop), length)
-
-
-@dataclass
-class FromFirstWholeHour:
-    """A sink for files: the hour in which they begin may lack what was before, and is left out."""
-
-    sink: LaneSink
-    first_ms: int | None = None
-    """None before anything has settled."""
-
-    def take(self, settled: Settled) -> None:
-        """See `LaneSink`."""
-        lane = settled.lane
-        if self.first_ms is None and lane.settled_before is not None and lane.hours:
-            self.first_ms = kept_rows.open_hour(min(lane.hours), lane.plan) + lane.plan.hour_ms
-        self.sink.take(replace(settled, first_ms=self.first_ms))
-
-    def finish(self, settled: Settled) -> None:
-        """See `LaneSink`."""
-        self.sink.finish(replace(settled, first_ms=self.first_ms))
-
-
-NOT_JUDGED: Final = "Judged scores are not filled: they begin where the lanes began to grade."
-
-
-@dataclass(frozen=True)
-class Filled:
-    """What became of a run."""
-
-    plan: Plan
-    missing: range
-    """From the first to the last hour of which the lanes lack something, by their starts; empty
-    where nothing is missing."""
-    source: str
-    """Where the events came from."""
-    whole: range = range(0)
-    """The hours that the source has whole."""
-    earlier: Sequence[Filling] = ()
-    """What earlier runs filled."""
-    gained: Mapping[int, Cells] | None = None
-    """Start of an hour → what nothing else has of it."""
-    lacking: int | None = None
-    """How many hours of `missing` the lanes lack something of; None: all."""
+        return range(whole[0], whole[-1] + length, length) if whole else range(0, 0, length)
 
     @property
-    def is_filled(self) -> bool:
-        """Whether nothing is missing that could be filled."""
-        return not self.missing or bool(self.whole)
+    def left_out(self) -> Sequence[int]:
+        """The starts of the hours that may lack events, after that in which the source begins."""
+        whole = self.whole
+        hours = self._known_from(self.span.start)
+        return () if whole is None else [start for start in hours if start not in whole]
 
-
-def lines(filled: Filled) -> Iterator[str]:
-    """A run in words."""
-    if not filled.missing:
-        yield "Nothing is missing: the lanes, or earlier runs, have every column of every hour."
-        return
-    yield f"Some or all columns are missing: {_span(filled.missing, filled.lacking)}."
-    if filled.gained:
-        gained = range_of(filled.gained, filled.plan.hour_ms)
-        yield f"Filled from {filled.source}: {_span(gained, len(filled.gained))}."
-        yield from (f"  {line}" for line in _columns(filled.plan, filled.gained))
-        if filled.plan.judged is not None:
-            yield NOT_JUDGED
-    elif filled.whole:
-        yield f"Filled already, as far as {filled.source} has it: {_span(filled.whole)}."
-    else:
-        yield f"Nothing was filled: {filled.source} has no whole hour of what is missing."
-        for each in filled.earlier:
-            span = range(each.first_ms, each.until_ms, filled.plan.hour_ms)
-            yield f"Filled earlier, from {each.source}: {_span(span)}."
-        return
-    if filled.whole.start > filled.missing.start:
-        before = timestamp_text(filled.whole.start)
-        yield f"Earlier ones stay as they are: {filled.source} has no whole hour before {before}."
-    if filled.whole.stop < filled.missing.stop:
-        after = timestamp_text(filled.whole.stop)
-        yield f"Hours from {after} on stay as they are: {filled.source} ends, or feedback may come."
-
-
-def range_of(starts: Mapping[int, Cells], hour_ms: int) -> range:
-    """From the first to the last of some hours."""
-    return range(min(starts), max(starts) + hour_ms, hour_ms)
-
-
-def _span(hours: range, among: int | None = None) -> str:
-    """`among`: how many of these hours it is about; None: all."""
-    count = f"{len(hours)} hour{'s' * (len(hours) > 1)}"
-    count = count if among in (None, len(hours)) else f"{among} of {count}"
-    return f"{timestamp_text(hours.start)} to {timestamp_text(hours.stop)} ({count})"
-
-
-def _columns(plan: Plan, gained: Mapping[int, Cells]) -> Iterator[str]:
-    """A line for each kind of column that was gained, with its hours."""
-    counts = sum(bool(cells[0, COUNTS_CELL]) for cells in gained.values())
-    if counts:
-        yield f"hours that the lanes do not have: {counts}"
-    for line, name in enumerate(plan.grouping_names[1:], 1):
-        of_grouping = (c for c in gained.values() if c[line, COUNTS_CELL] and not c[0, COUNTS_CELL])
-        if count := sum(1 for _ in of_grouping):
-            yield f"grouping {name}: {count}"
-    for index, metric in enumerate(plan.metrics):
-        of_metric = (c for c in gained.values() if c[0, 1 + index] and not c[0, COUNTS_CELL])
-        if count := sum(1 for _ in of_metric):
-            yield f"metric {metric.name}: {count}"
+    def _known_from(self, first_ms: int) -> range:
+        length = self.plan.hour_ms
+        first = max(-(-self.first_ms // length) * length, first_ms)
+        return range(first, min(self.settled_ms // length * length, self.span.stop), length)
 
 
 DAY_MS: Final = 24 * HOUR_MS
@@ -224,6 +139,8 @@ class HoursToFill:
 
     from_ms: int | None
     to_ms: int | None
+    replaces: bool = False
+    """Whether hours that earlier runs filled are counted again, and take their place."""
 
 
 class Backfill:
@@ -251,7 +168,7 @@ class Backfill:
             missing, sources = await self._missing(asked)
             if not missing:
                 return Filled(self._plan, missing, source.words)
-            return await self._fill(generation, missing, sources, source, show)
+            return await self._fill(generation, missing, sources, source, show, asked.replaces)
         finally:
             await self._past.end()
 
@@ -272,8 +189,10 @@ class Backfill:
         return generation
 
     async def _missing(self, asked: HoursToFill) -> tuple[range, HourSources]:
-        """From the first to the last hour of which something is missing, and what is there."""
-        sources = HourSources.of(await self._views(), await self._fillings(), self._plan)
+        """From the first to the last hour of which something is missing, and what is there and
+        stays."""
+        past = [] if asked.replaces else await self._fillings()
+        sources = HourSources.of(await self._views(), past, self._plan)
         now_ms, hour_ms = await self._namespace.now_ms(), self._plan.hour_ms
         kept_ms = sources.kept_ms
         if kept_ms == ALWAYS and asked.from_ms is None:  # no lane has settled yet
@@ -315,6 +234,7 @@ class Backfill:
         sources: HourSources,
         source: HoursSource,
         show: Callable[[float], None],
+        replaces: bool,
     ) -> Filled:
         staging = Staging(secrets.token_hex(8), self._plan, missing)
 
@@ -324,7 +244,7 @@ class Backfill:
 
         try:
             await source.count(staging, applied)
-            filling = self._filling(generation, staging, source)
+            filling = self._filling(generation, staging, source, replaces)
             now = HourSources.of(sources.views, [*sources.past, _without_rows(filling)], self._plan)
             gained = {start: now.known(start) & ~sources.known(start) for start in staging.filled}
             gained = {start: cells for start, cells in gained.items() if cells.any()}
@@ -339,15 +259,34 @@ class Backfill:
             raise
         earlier = [past.filling for past in sources.past]
         lacking = sum(not sources.known(start).all() for start in missing)
-        return Filled(self._plan, missing, source.words, staging.filled, earlier, gained, lacking)
+        return Filled(
+            self._plan,
+            missing,
+            source.words,
+            staging.filled,
+            earlier,
+            gained,
+            lacking,
+            staging.left_out,
+        )
 
-    def _filling(self, generation: Generation, staging: Staging, source: HoursSource) -> Filling:
+    def _filling(
+        self, generation: Generation, staging: Staging, source: HoursSource, replaces: bool
+    ) -> Filling:
         in_force = InForce(self._plan, generation.number, generation.digest, generation.text)
         filled = staging.filled
         first, until = filled.start, max(filled.start, filled.stop)
-        groupings = self._plan.grouping_ids
-        layout = in_force.stored()
-        return Filling(staging.id, layout, groupings, first, until, source.words, staging.keys)
+        return Filling(
+            staging.id,
+            in_force.stored(),
+            self._plan.grouping_ids,
+            first,
+            until,
+            source.words,
+            staging.keys,
+            without=tuple(start for start in staging.left_out if start in filled),
+            replaces=replaces,
+        )
 
     async def _stage(self, staging: Staging, *, at_once: bool = False) -> None:
         """Store what is ready: in portions, and often enough to remain the one that fills."""
@@ -403,14 +342,21 @@ class KafkaHours:
 
 
 class FileHours:
-    """Recorded events, in the order of their time. Raises OSError, UnknownTopic, NoRoom and
-    OverflowError."""
+    """Recorded events, in the order of their time. `are_whole`: no event is missing from the hour
+    after their first on. Raises OSError, UnknownTopic, NoRoom and OverflowError."""
 
     def __init__(
-        self, config: Config, files: Sequence[str], bars: Progress, *, kcat: bool, topic: str | None
+        self,
+        config: Config,
+        files: Sequence[str],
+        bars: Progress,
+        *,
+        kcat: bool,
+        topic: str | None,
+        are_whole: bool = False,
     ) -> None:
         self.words = files[0] if len(files) == 1 else f"{len(files)} files"
-        self._config = config
+        self._config, self._are_whole = config, are_whole
         self._events = FileEvents(config, files, bars, kcat=kcat, topic=topic)
 
     async def count(self, staging: Staging, applied: Show) -> None:
@@ -418,7 +364,11 @@ class FileHours:
         small as it is stored."""
         configure_allocator()
         lane = file_lane(self._config, self._config.plan.without_judgements)
-        driver = LaneDriver(lane, FromFirstWholeHour(staging))
+        impressions, hour_ms = ImpressionsByHour(), lane.plan.hour_ms
+        driver = LaneDriver(lane, impressions, staging)
         self._events.apply_to(driver, apart_ms=HOUR_MS)
         driver.finish_at(None)
+        staging.first_ms = min(impressions.counts, default=LATEST_MS) + hour_ms
+        if not self._are_whole:
+            staging.whole = whole_hours(impressions.counts, hour_ms)
         await applied(1.0)

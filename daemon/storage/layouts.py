@@ -216,6 +216,10 @@ class Filling(msgspec.Struct, array_like=True, frozen=True):
     """Where the events came from, for people."""
     keys: int
     """How many values it has."""
+    without: tuple[int, ...] = ()
+    """Starts of hours in between of which it says nothing."""
+    replaces: bool = False
+    """Whether it takes the place of earlier fillings, where it has an hour."""
 
 
 Names = tuple[tuple[str, str], ...]

@@ -6,7 +6,8 @@ pages.
 
 Sources are the lanes, and beside them the hours that were filled from a log or from files. In each
 hour, a column of a grouping comes from one source alone: from the lanes where all of them have it
-over the whole hour, else from the first filling that has it, else it is unknown. Never from both:
+over the whole hour, else from the first filling that has it, or the last of those that replace
+others, else it is unknown. Never from both:
 what the lanes lack they may lack in part.
 """
 
@@ -103,7 +104,8 @@ def _columns_hidden(coverage: Coverage, plan: Plan, start: int) -> Integers:
 def _filled_cells(past: StoredPast, plan: Plan, start: int) -> Cells:
     filling, layout = past.filling, past.filling.layout
     shape = len(plan.grouping_names), 2 + len(plan.metrics)
-    if not filling.first_ms <= start < filling.until_ms or start in past.lost:
+    is_filled = filling.first_ms <= start < filling.until_ms and start not in filling.without
+    if not is_filled or start in past.lost:
         return np.zeros(shape, np.bool_)
     columns = [id_ in layout.columns for id_ in plan.column_ids]
     same_surfaces = plan.surfaces is None or layout.surfaces == plan.surfaces_id
@@ -166,7 +168,8 @@ class HourSources:
     def _filled(self) -> tuple[Sequence[FilledPart], Mapping[int, Cells]]:
         """The parts of all fillings, and what these say."""
         parts, of_all = list[FilledPart](), dict[int, Cells]()
-        for past in self.past:
+        replacing = [past for past in reversed(self.past) if past.filling.replaces]
+        for past in [*replacing, *(past for past in self.past if not past.filling.replaces)]:
             taken = dict[int, Cells]()
             first_ms = max(past.filling.first_ms, self.kept_ms)
             for start in range(first_ms, past.filling.until_ms, self.plan.hour_ms):

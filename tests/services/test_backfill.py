@@ -20,8 +20,8 @@ from relevanced.daemon.recompute.backfill import (
     BackfillRefused,
     FileHours,
     HoursToFill,
-    lines,
 )
+from relevanced.daemon.recompute.backfill_report import lines
 from relevanced.daemon.storage import (
     LayoutRegistry,
     Namespace,
@@ -253,6 +253,25 @@ async def test_a_run_that_is_killed_at_any_step_shows_nothing_and_leaves_nothing
             assert await client.scard(f"{{{name}:past}}:staged") == 0
             assert len(await keys(client, name)) == len(whole[0][1]) + 2, "no key is left over"
     assert calls > 8
+    await close(client)
+
+
+async def test_what_was_filled_is_counted_again_where_it_is_to_be_replaced(
+    one_redis: RedisServer, tmp_path: Path
+) -> None:
+    client = connect(one_redis.url)
+    config = load(f'[redis]\nurl = "{one_redis.url}"\nnamespace = "replaced"\n', {}, "test")
+    name, own = namespace(config), layout_of(config)
+    await LayoutRegistry(client, name).use(own.digest, own.text)
+    await Namespace(client, config.redis.namespace, name).register(1)
+    path = await recorded(client, tmp_path)
+    for replaces, words in ((False, "Filled from"), (False, "already"), (True, "Filled from")):
+        files = FileHours(config, [path], Progress(), kcat=False, topic=None)
+        asked = HoursToFill(None, None, replaces)
+        found = await Backfill(config, client).run(asked, files, lambda share: None)
+        assert words in "\n".join(lines(found))
+    fillings = await PastStore(client, name).fillings()
+    assert [filling.replaces for filling in fillings.values()] == [False, True]
     await close(client)
 
 

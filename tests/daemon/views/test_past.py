@@ -1,5 +1,5 @@
 """Each column of a grouping in an hour comes from one source: the lanes, or the first filling that
-has it."""
+has it, or the last one that replaces earlier ones."""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -67,12 +67,15 @@ def lane(rng: random.Random, number: int) -> LaneView:
 def filling(rng: random.Random, number: int) -> StoredPast:
     """One in two parts, in which every integer is a power of 1000."""
     metrics = tuple(rng.sample((*PLAN.metrics, *OTHERS), rng.randint(1, 4)))
-    groupings = tuple(rng.sample(PLAN.groupings, rng.randint(0, 2)))
-    plan = replace(PLAN, metrics=metrics, groupings=groupings)
+    kept = tuple(rng.sample(PLAN.groupings, rng.randint(0, 2)))
+    plan = replace(PLAN, metrics=metrics, groupings=kept)
     first, until = sorted(rng.sample(range(13), 2))
     layout = InForce(plan, number).stored()
     span = FIRST + first * HOUR, FIRST + until * HOUR
-    made = Filling(f"f{number}", layout, plan.grouping_names, *span, "files", 0)
+    without = tuple(rng.sample(range(*span, HOUR), rng.randint(0, 2) % (until - first)))
+    replaces = rng.random() < 0.3
+    groupings = plan.grouping_names
+    made = Filling(f"f{number}", layout, groupings, *span, "files", 0, without, replaces)
     parts = []
     for _ in range(2):
         segments = tuple(s for s in SEGMENTS if s[0] in plan.grouping_names)
@@ -98,7 +101,7 @@ def lanes_have(views: Sequence[LaneView], start: int, grouping: str, metric: str
 
 def filling_has(past: StoredPast, start: int, grouping: str, metric: str | None) -> bool:
     made = past.filling
-    within = made.first_ms <= start < made.until_ms and start not in past.lost
+    within = made.first_ms <= start < made.until_ms and start not in {*past.lost, *made.without}
     known = metric is None or metric in made.layout.columns
     return within and known and grouping in made.groupings
 
@@ -110,7 +113,8 @@ def expected(
     metric = None if cell == 0 else PLAN.column_ids[cell - 1]
     if lanes_have(views, start, grouping, metric):
         return sum(start in view.hours for view in views), "lanes"
-    for each in past:
+    latest = [each for each in reversed(past) if each.filling.replaces]
+    for each in (*latest, *(each for each in past if each not in latest)):
         if filling_has(each, start, grouping, metric):
             power = int(each.filling.id[1:])
             return 2 * 1000**power, each.filling.id

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from relevanced.daemon.panes import HOUR_MS
-from relevanced.daemon.recompute.backfill import NOT_JUDGED, Filled, lines
+from relevanced.daemon.recompute.backfill_report import NOT_JUDGED, Filled, lines
 from tests.judged_lanes import NOON, PLAN
 
 
