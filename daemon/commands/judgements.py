@@ -88,7 +88,8 @@ def _notes(found: UnjudgedItems) -> Iterator[str]:
         times = "once" if found.unlisted_at_most == 1 else f"{found.unlisted_at_most:,} times"
         yield f"An item that is not listed was shown at most {times}."
     if found.lost_hours:
-        yield f"{found.lost_hours} hours are missing: Redis lost them."
+        why = "Redis lost it, or a partition went quiet"
+        yield f"A part of {found.lost_hours} hours is missing: {why}."
     if found.listed > len(found.rows):
         yield f"{found.listed - len(found.rows):,} more: --limit"
 

@@ -224,9 +224,10 @@ class _Found:
     open_hours: dict[int, list[list[bytes]]] = field(default_factory=lambda: defaultdict(list))
     lost_examples: set[int] = field(default_factory=set)
 
-    def add(self, head: QueryHead, window: QueryWindow, values: Mapping[str, bytes | None]) -> None:
+    def add(self, lane: LaneHours, window: QueryWindow, values: Mapping[str, bytes | None]) -> None:
         """Add the values of a lane."""
-        self.lost |= window.starts & set(head.lost)
+        head = lane.head
+        self.lost |= window.starts & lane.lost
         for start in sorted(window.starts & head.hours.keys()):
             value = values[queries_hour_key(start)]
             if value is None:
@@ -277,7 +278,7 @@ class QueryReads:
         with their examples. Raises Unavailable and Damaged."""
         async with self._one_at_a_time:
             heads = [await self.store.head(lane) for lane in lanes]
-            known = [hours_of(lane, head) for lane, head in zip(lanes, heads, strict=True)]
+            known = [hours_of(*each, plan) for each in zip(lanes, heads, strict=True)]
             window = window_of([one for one in known if one is not None])
             if examples:
                 window = QueryWindow(window.hours)
@@ -286,12 +287,14 @@ class QueryReads:
 
             async def read_one(lane: LaneHours) -> None:
                 async with gate:
-                    await self._read_lane(lane, window, found)
+                    await self._read_lane(lane, window, found, plan)
 
             await asyncio.gather(*(read_one(one) for one in known if one is not None))
             return window, found.tables(plan)
 
-    async def _read_lane(self, lane: LaneHours, window: QueryWindow, found: "_Found") -> None:
+    async def _read_lane(
+        self, lane: LaneHours, window: QueryWindow, found: "_Found", plan: Plan
+    ) -> None:
         for _ in range(TRIES):
             starts = sorted(window.starts & lane.head.hours.keys())
             is_open = lane.head.hour_ms in window.starts
@@ -302,20 +305,32 @@ class QueryReads:
             open_parts = [values[key] for key in parts]
             if None not in open_parts:
                 break
-            again = hours_of(lane.lane, await self.store.head(lane.lane))
+            again = hours_of(lane.lane, await self.store.head(lane.lane), plan)
             if again is None:
                 return
             lane = again
         else:
             raise Unavailable(f"lane {lane.lane}: its open hour changes as fast as it is read")
-        found.add(lane.head, window, values)
+        found.add(lane, window, values)
 
 
-def hours_of(lane: int, head: Head | None) -> LaneHours | None:
+def hours_of(lane: int, head: Head | None, plan: Plan) -> LaneHours | None:
     """What a lane has of tables; None where it has none, or nothing of it has settled yet."""
-    if head is None or head.queries is None or head.state.settled_before is None:
+    if head is None or head.queries is None:
         return None
-    return LaneHours(lane, head.queries, head.state.settled_before)
+    state = head.state
+    return LaneHours.of(
+        lane, head.queries, state.settled_before, state.expires_ms, head.idle_ms, plan
+    )
+
+
+def hours_of_view(view: LaneView, plan: Plan) -> LaneHours | None:
+    """The same of a view."""
+    if view.queries is None:
+        return None
+    return LaneHours.of(
+        view.lane, view.queries, view.settled_before, view.expires_ms, view.idle_ms, plan
+    )
 
 
 class ExampleReads:
@@ -330,11 +345,8 @@ class ExampleReads:
 
     async def refresh(self, views: Iterable[LaneView]) -> str:
         """Read it where the hour is another one; "" for none. Raises Unavailable."""
-        lanes = [
-            LaneHours(view.lane, view.queries, view.settled_before)
-            for view in views
-            if view.has_events and view.queries is not None and view.settled_before is not None
-        ]
+        known = (hours_of_view(view, self._plan) for view in views if view.has_events)
+        lanes = [one for one in known if one is not None]
         # The window has no hour whose examples are ordered by another metric.
         hours = window_of(lanes, "1h", self._plan.hour_ms).hours
         held = [(one.lane, at) for at in hours for one in lanes if at in one.head.examples]

@@ -281,7 +281,8 @@ def _notes(found: Queries) -> Iterator[str]:
     if found.unlisted_at_most:
         yield f"A query that is not listed has at most {found.unlisted_at_most:,} searches."
     if found.lost_hours:
-        yield f"{found.lost_hours} hours are missing: Redis lost them."
+        why = "Redis lost it, or a partition went quiet"
+        yield f"A part of {found.lost_hours} hours is missing: {why}."
     if found.order in ("lost", "gained") and not found.usual_days:
         yield "Nothing is usual yet: that needs the same hours of a day before."
     if any(row.sure for row in found.rows):

@@ -270,7 +270,7 @@ class BlockEntry(msgspec.Struct, array_like=True, frozen=True):
 
 class WriterState(msgspec.Struct, array_like=True, frozen=True):
     """The packed part of a lane's head: what its writer needs to go on. Readers use only
-    `settled_before` and `experiments`.
+    `settled_before`, `experiments`, `lost_hours` and `expires_ms`.
 
     `names` is how many segments the lane has; `settled_before` and `open_hour` are in ms.
     """
@@ -289,6 +289,11 @@ class WriterState(msgspec.Struct, array_like=True, frozen=True):
     """Starts of hours whose rows the store lost: no sum may contain them."""
     timed_from: int = 0
     """The first slot of which delays are known."""
+
+    @property
+    def expires_ms(self) -> int:
+        """The watermark at which nothing of the lane is open or waits any more; 0: nothing does."""
+        return max((block.expires_ms for block in self.blocks), default=0)
 
 
 @dataclass(frozen=True)

@@ -213,6 +213,8 @@ class LaneView:
     """By name. Tallies are never changed: newer ones replace them."""
     settled_before: int | None = None
     """Base panes that start before this instant are in the totals, and in `hours`."""
+    expires_ms: int = 0
+    """As `WriterState.expires_ms`."""
     hours: HourPages = field(default_factory=dict)
     lost_hours: frozenset[int] = frozenset()
     """Starts of hours of which the store lost rows."""

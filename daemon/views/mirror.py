@@ -253,6 +253,7 @@ class Mirror:
             topic_ids=ids_of(self.head.logs),
             experiments=self.experiments,
             settled_before=self.settled_before,
+            expires_ms=self.head.state.expires_ms,
             hours=dict(self.rows.hours),
             lost_hours=frozenset(self.head.state.lost_hours),
             queries=self.head.queries,

@@ -34,7 +34,7 @@ class QueryPages:
     plan: Plan
     hours: Hours = field(default_factory=dict)
     lost: frozenset[int] = frozenset()
-    """Starts of hours of which a lane lost its page."""
+    """Starts of hours of which a part is missing: a lane lost its page, or went quiet."""
     closed_examples: Mapping[int, Sequence[bytes]] = field(default_factory=dict)
     """Start of an hour → the examples of each lane that has closed it, as they are stored."""
     open_hours: Hours = field(default_factory=dict)

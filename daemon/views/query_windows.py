@@ -1,10 +1,12 @@
 """Which hours of the tables of queries a window has, and which are usual for it. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Final
 
+from ..lane import queries_kept_from
 from ..panes import pane_start
+from ..plan import Plan
 from ..queries import usual_hours
 from ..storage import QueryHead
 
@@ -22,6 +24,45 @@ class LaneHours:
     lane: int
     head: QueryHead
     settled_before: int
+    """Hours that end up to this instant do not change any more, but for `unsettled`."""
+    kept_ms: int = 0
+    """Start of the first hour that it still keeps."""
+    unsettled: range = range(0)
+    """Starts of earlier hours whose last searches are in no table yet."""
+
+    @staticmethod
+    def of(
+        lane: int,
+        head: QueryHead,
+        settled_before: int | None,
+        expires_ms: int,
+        idle_ms: int | None,
+        plan: Plan,
+    ) -> "LaneHours | None":
+        """Those of a lane; None where nothing of it has settled yet. The arguments are as those of
+        `LaneView`.
+
+        Its watermark settles a lane, and a partition that goes quiet has none any more. As the
+        scores, all windows go on by the idle mark, once that has passed whatever is open in the
+        lane. This is in no table before the next event of the lane: of its hours a part is missing.
+        """
+        hour_ms, unsettled, kept_ms = plan.hour_ms, range(0), 0
+        if settled_before is not None and plan.queries is not None:
+            kept_ms = queries_kept_from(settled_before, plan.queries, hour_ms)
+        if idle_ms is not None and idle_ms >= expires_ms:
+            timing, settled_ms = plan.timing, settled_before or 0
+            settled_before = max(settled_ms, timing.settled_before(idle_ms))
+            last_ms = expires_ms - timing.settle_ms - timing.base_ms
+            until_ms = min(last_ms + 1, pane_start(settled_before, hour_ms))
+            unsettled = range(pane_start(settled_ms, hour_ms), until_ms, hour_ms)
+        if settled_before is None:
+            return None
+        return LaneHours(lane, head, settled_before, kept_ms, unsettled)
+
+    @property
+    def lost(self) -> Set[int]:
+        """The starts of its hours of which a part is missing."""
+        return {*self.head.lost, *self.unsettled}
 
 
 @dataclass(frozen=True)
@@ -86,13 +127,15 @@ def missing_window(lanes: Sequence[LaneHours], name: str, hour_ms: int) -> Query
 def _with_usual(
     hours: range, lanes: Sequence[LaneHours], covered: range, outages: frozenset[int]
 ) -> QueryWindow:
-    lost = {start for lane in lanes for start in lane.head.lost}
+    lost = {start for lane in lanes for start in lane.lost}
     return QueryWindow(hours, usual_hours(hours, covered, outages | lost))
 
 
 def _covered_from(lanes: Sequence[LaneHours], open_ms: int) -> int:
-    """The first hour that all lanes cover. Where nothing says since when, it is the earliest hour
-    that any lane has: one without searches has no page."""
+    """The first hour that all lanes cover and still keep: one that is ahead of others drops hours.
+    Where nothing says since when, it is the earliest hour that any lane has: one without searches
+    has no page."""
     stored = [start for lane in lanes for start in lane.head.hours]
     since = [lane.head.since_ms for lane in lanes if lane.head.since_ms is not None]
-    return min(max([min(stored, default=open_ms), *since]), open_ms)
+    kept = [lane.kept_ms for lane in lanes]
+    return min(max([min(stored, default=open_ms), *since, *kept]), open_ms)

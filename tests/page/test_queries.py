@@ -240,7 +240,7 @@ async def test_what_is_missing_is_said(page: Page) -> None:
         await page.until(f"{NAMES}.length > 3")
         assert "+\u202f7 at most" in await text(page, "#queries tbody")
         left = await text(page, "#queries-left")
-        assert "2 hours are missing: Redis lost them." in left and "at most 7 searches" in left
+        assert "A part of 2 hours is missing: " in left and "at most 7 searches" in left
 
 
 async def test_what_the_tail_lost_and_what_redis_lost_of_examples_is_said(page: Page) -> None:

@@ -3,6 +3,7 @@ text of a single user anywhere."""
 
 import json
 import signal
+import time
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -13,6 +14,7 @@ import msgspec
 import pytest
 
 from relevanced.daemon.kafka import KafkaSettings
+from relevanced.daemon.panes import HOUR_MS, pane_start
 from tests.kafka_compression import Lz4Producer
 from tests.services.daemons import Daemon, until
 from tests.services.fixtures import MakeTopic
@@ -54,7 +56,9 @@ async def stage(
     kafka: Broker, one_redis: RedisServer, make_topic: MakeTopic, tmp_path: Path
 ) -> Iterator[QueryStage]:
     topic = await make_topic(partitions=PARTITIONS)
-    built = QueryStage(kafka, one_redis.url, topic, tmp_path, rate=RATE)
+    # Windows of queries end by the clock: the events end in the hour that it is.
+    start_ms = pane_start(int(time.time() * 1000), HOUR_MS) - 3 * HOUR_MS
+    built = QueryStage(kafka, one_redis.url, topic, tmp_path, rate=RATE, start_ms=start_ms)
     yield built
     built.close()
 

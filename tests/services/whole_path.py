@@ -72,12 +72,18 @@ class Stage:
     """What `toml` says, for the oracle."""
 
     def __init__(
-        self, kafka: Broker, redis_url: str, topic: str, directory: Path, rate: float = 150
+        self,
+        kafka: Broker,
+        redis_url: str,
+        topic: str,
+        directory: Path,
+        rate: float = 150,
+        start_ms: int = START_MS,
     ) -> None:
         self.kafka, self.redis_url, self.topic, self.directory = kafka, redis_url, topic, directory
         self.topics = [topic]
         traffic = Traffic(seed=5, rate=rate, faults=FAULTS)
-        self.events = generate_events(traffic, START_MS)
+        self.events = generate_events(traffic, start_ms)
         self.daemons: list[Daemon] = []
 
     @property

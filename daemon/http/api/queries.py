@@ -333,7 +333,7 @@ class UnjudgedItems(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     hours: int
     """How many hours they are."""
     lost_hours: int
-    """Hours of which Redis lost a part: they are not in the counts."""
+    """Hours of which a part is missing here: Redis lost it, or a partition went quiet."""
     depth: int
     """The first so many places of each list are looked at."""
     min_users: int

@@ -85,7 +85,7 @@ class Queries(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     hours: int
     """Whole hours in the window, as far as tables of queries cover it."""
     lost_hours: int
-    """Hours that Redis has lost: they are in no number here."""
+    """Hours of which a part is missing here: Redis lost it, or a partition went quiet."""
     usual_days: int
     """Days before whose same hours say what is usual."""
     min_users: int

@@ -117,7 +117,7 @@ function tail({ other, order }) {
 function left(main) {
   const { none, rare, other, listed, min_users: users, unlisted_at_most: bound, lost_hours: lost } = main;
   const words = [];
-  if (lost) words.push(`${count(lost)} hours are missing: Redis lost them.`);
+  if (lost) words.push(`A part of ${count(lost)} hours is missing: Redis lost it, or a partition went quiet.`);
   if (rare.impressions) words.push(`Queries of fewer than ${users} users, whose texts are not shown: ${searched(rare)}.`);
   if (rare.impressions && !listed) words.push("No query has that many: a search that names no user (queries.user) counts no one. With queries.min_users = 0, all texts are shown.");
   if (other?.impressions) words.push(`Queries that the tables do not list: ${searched(other)}${bound ? `, at most ${count(bound)} of each` : ""}.`, tail(main));

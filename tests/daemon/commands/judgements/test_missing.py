@@ -48,4 +48,4 @@ def test_table_says_what_it_leaves_out(hours: int) -> None:
     assert text.startswith("items without a judgement, from to until\n\n  query ")
     assert "\x1b" not in text and "a\\x1b[2J" in text
     assert "Up to 2 searches" in text and "at most 6 times" in text and "2 more: --limit" in text
-    assert "Redis lost them" in text and ("Not counted for a whole hour" in text) == (not hours)
+    assert "Redis lost it" in text and ("Not counted for a whole hour" in text) == (not hours)

@@ -1,0 +1,127 @@
+"""Which hours of the tables of queries a window has: of each, all searches of all lanes are in its
+numbers, or a part is said to be missing."""
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Final
+
+import msgspec
+import pytest
+
+from relevanced.daemon.exporter import QueryReads
+from relevanced.daemon.lane import WHOLE
+from relevanced.daemon.panes import HOUR_MS
+from relevanced.daemon.plan import Plan
+from relevanced.daemon.queries import QueryPlan
+from relevanced.daemon.storage import ClaimedLane, Head, InForce, Layouts, head_of, rebuild
+from relevanced.daemon.views import QueryPages, QueryWindow, window_of
+from tests.builders import BASE_MS, PLAN, SETTLE_MS, START_MS, TOPIC, commit, shown
+from tests.fakes import MemoryLane
+from tests.seeds import seeds
+
+MINUTE: Final = 60_000
+KEPT: Final = replace(PLAN, queries=QueryPlan(min_users=0, days=8))
+
+
+@dataclass
+class Partition:
+    """A lane and its store, which an exporter reads."""
+
+    plan: Plan = KEPT
+    store: MemoryLane = field(default_factory=MemoryLane)
+    searches: Counter[int] = field(default_factory=Counter)
+    """Start of an hour → how many there were."""
+
+    def claimed(self) -> ClaimedLane:
+        head = self.store.claim("t", msgspec.json.encode({TOPIC: 0}))
+        layouts = Layouts(InForce(self.plan))
+        return rebuild(0, layouts, [TOPIC], head, self.store.names, self.store.load(head))
+
+    def search(self, minutes: Sequence[int]) -> None:
+        """One search in each of these minutes, as one batch."""
+        found = [shown(at * MINUTE, of=f"i{at}", query="shoes", user_id="u") for at in minutes]
+        commit(self.store, self.claimed(), *found)
+        self.searches.update(START_MS + at * MINUTE // HOUR_MS * HOUR_MS for at in minutes)
+
+
+@dataclass
+class Site:
+    partitions: Sequence[Partition]
+    idle_minute: int | None = None
+    """When all were last seen to be read to their ends."""
+
+    async def head(self, lane: int) -> Head:
+        clock = None if self.idle_minute is None else START_MS + self.idle_minute * MINUTE
+        return replace(head_of(self.partitions[lane].store.fields), idle_ms=clock)
+
+    async def values(self, lane: int, keys: Sequence[str]) -> dict[str, bytes | None]:
+        return {key: self.partitions[lane].store.blobs.get(key) for key in keys}
+
+    def window(self, name: str) -> tuple[QueryWindow, QueryPages]:
+        lanes = [n for n, partition in enumerate(self.partitions) if partition.searches]
+        hours = partial(window_of, name=name, hour_ms=HOUR_MS)
+        return asyncio.run(QueryReads(self).read(lanes, self.partitions[0].plan, hours))
+
+
+def assert_true(site: Site, name: str) -> QueryWindow:
+    window, tables = site.window(name)
+    for start in set(window.hours) - tables.lost:
+        pages = tables.pages(WHOLE, [start])
+        counted = sum(int(page.sums[:, 0].sum()) for page in pages)
+        happened = sum(partition.searches[start] for partition in site.partitions)
+        assert counted == happened, f"{name}, {(start - START_MS) / HOUR_MS:g}"
+    return window
+
+
+def test_windows_go_on_by_the_clock_when_a_partition_goes_quiet() -> None:
+    busy, quiet = Partition(), Partition()
+    site = Site([busy, quiet])
+    quiet.search(range(0, 90))
+    for hour in range(10):
+        busy.search(range(hour * 60, hour * 60 + 60))
+    site.idle_minute = 10 * 60
+    assert assert_true(site, "1h").until_ms == START_MS + 9 * HOUR_MS
+    day, tables = site.window("24h")
+    assert [START_MS + HOUR_MS] == sorted(tables.lost.intersection(day.hours)), "what is open there"
+    assert day.hours.start == START_MS and assert_true(site, "24h")
+    quiet.search([10 * 60])
+    site.idle_minute = 10 * 60 + 1
+    assert not site.window("24h")[1].lost, "it has settled"
+
+
+def test_partition_whose_searches_have_time_left_is_waited_for() -> None:
+    ahead, behind = Partition(), Partition()
+    ahead.search(range(0, 200))
+    behind.search(range(0, 121))
+    site = Site([ahead, behind], idle_minute=121)
+    window, tables = site.window("1h")
+    assert window.until_ms == START_MS + HOUR_MS and not tables.lost
+
+
+def test_windows_have_only_hours_that_every_lane_keeps() -> None:
+    plan = replace(KEPT, queries=QueryPlan(min_users=0, days=1))
+    ahead, behind = Partition(plan), Partition(plan)
+    for hour in range(40):
+        ahead.search(range(hour * 60, hour * 60 + 60, 5))
+    behind.search(range(0, 20 * 60, 5))
+    window = assert_true(Site([ahead, behind]), "24h")
+    kept_ms = START_MS + (39 - 24) * HOUR_MS
+    assert window.hours == range(kept_ms, START_MS + 19 * HOUR_MS, HOUR_MS)
+
+
+@pytest.mark.parametrize("seed", seeds(8))
+def test_whatever_partitions_are_quiet_no_hour_quietly_lacks_searches(seed: int) -> None:
+    rng = random.Random(seed)
+    site = Site([Partition() for _ in range(3)])
+    minute = 0
+    for _ in range(30):
+        for partition in rng.sample(site.partitions, rng.randint(1, 3)):
+            partition.search(sorted(rng.sample(range(minute, minute + 40), rng.randint(1, 5))))
+        minute += 40
+        site.idle_minute = minute + (SETTLE_MS + BASE_MS) // MINUTE
+        for name in ("1h", "24h"):
+            assert_true(site, name)
