@@ -14,7 +14,8 @@ NOW: Final = "now"
 
 
 WINDOWS: Final[Mapping[str, int]] = {NOW: 1, "1h": 1, "6h": 6, "24h": 24, "7d": 168}
-"""Window → its hours: the last ones that all lanes have closed; NOW is the open hour so far."""
+"""Window → its hours: the last ones that all lanes have closed; NOW is the open hour so far, where
+all lanes have it."""
 
 
 @dataclass(frozen=True)
@@ -97,9 +98,11 @@ def window_of(
     if not lanes:
         return QueryWindow(range(0, 0, hour_ms))
     open_ms = min(pane_start(lane.settled_before, hour_ms) for lane in lanes)
-    covered = range(_covered_from(lanes, open_ms), open_ms, hour_ms)
+    first_ms = _covered_from(lanes, open_ms)
+    covered = range(min(first_ms, open_ms), open_ms, hour_ms)
     if name == NOW:
-        return _with_usual(range(open_ms, open_ms + hour_ms, hour_ms), lanes, covered, outages)
+        until_ms = open_ms + hour_ms if first_ms <= open_ms else open_ms
+        return _with_usual(range(open_ms, until_ms, hour_ms), lanes, covered, outages)
     start = max(open_ms - WINDOWS[name] * hour_ms, covered.start)
     return _with_usual(range(start, open_ms, hour_ms), lanes, covered, outages)
 
@@ -132,10 +135,12 @@ def _with_usual(
 
 
 def _covered_from(lanes: Sequence[LaneHours], open_ms: int) -> int:
-    """The first hour that all lanes cover and still keep: one that is ahead of others drops hours.
-    Where nothing says since when, it is the earliest hour that any lane has: one without searches
-    has no page."""
-    stored = [start for lane in lanes for start in lane.head.hours]
-    since = [lane.head.since_ms for lane in lanes if lane.head.since_ms is not None]
+    """The first hour that all lanes cover and still keep, as one that is ahead of others drops
+    hours; it may be yet to come. Where nothing says since when, it is the earliest hour that any
+    lane has: one without searches has no page."""
+    heads = [lane.head for lane in lanes]
+    stored = [start for head in heads for start in head.hours]
+    stored += [head.hour_ms for head in heads if head.hour_ms is not None]
+    since = [head.since_ms for head in heads if head.since_ms is not None]
     kept = [lane.kept_ms for lane in lanes]
-    return min(max([min(stored, default=open_ms), *since, *kept]), open_ms)
+    return max([min(stored, default=open_ms), *since, *kept])

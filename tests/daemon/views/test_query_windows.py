@@ -17,8 +17,17 @@ from relevanced.daemon.lane import WHOLE
 from relevanced.daemon.panes import HOUR_MS
 from relevanced.daemon.plan import Plan
 from relevanced.daemon.queries import QueryPlan
-from relevanced.daemon.storage import ClaimedLane, Head, InForce, Layouts, head_of, rebuild
+from relevanced.daemon.storage import (
+    ClaimedLane,
+    Head,
+    InForce,
+    Layouts,
+    head_of,
+    plan_repair,
+    rebuild,
+)
 from relevanced.daemon.views import QueryPages, QueryWindow, window_of
+from relevanced.metrics import parse
 from tests.builders import BASE_MS, PLAN, SETTLE_MS, START_MS, TOPIC, commit, shown
 from tests.fakes import MemoryLane
 from tests.seeds import seeds
@@ -35,11 +44,22 @@ class Partition:
     store: MemoryLane = field(default_factory=MemoryLane)
     searches: Counter[int] = field(default_factory=Counter)
     """Start of an hour → how many there were."""
+    generation: int = 0
+    """Of the layout."""
+
+    def former(self, _: int) -> Plan:
+        return KEPT
 
     def claimed(self) -> ClaimedLane:
         head = self.store.claim("t", msgspec.json.encode({TOPIC: 0}))
-        layouts = Layouts(InForce(self.plan))
+        layouts = Layouts(InForce(self.plan, self.generation, str(self.generation)), self.former)
         return rebuild(0, layouts, [TOPIC], head, self.store.names, self.store.load(head))
+
+    def follow(self, plan: Plan) -> None:
+        """Go to another layout, in a commit of its own."""
+        self.plan, self.generation = plan, self.generation + 1
+        held = self.claimed()
+        assert self.store.commit(plan_repair(held)) == "applied"
 
     def search(self, minutes: Sequence[int]) -> None:
         """One search in each of these minutes, as one batch."""
@@ -111,6 +131,23 @@ def test_windows_have_only_hours_that_every_lane_keeps() -> None:
     window = assert_true(Site([ahead, behind]), "24h")
     kept_ms = START_MS + (39 - 24) * HOUR_MS
     assert window.hours == range(kept_ms, START_MS + 19 * HOUR_MS, HOUR_MS)
+
+
+def test_open_hour_is_shown_where_all_lanes_have_it_from_its_beginning() -> None:
+    """Two lanes go to another layout, before and after an hour ends."""
+    site = Site([Partition(), Partition()])
+    for partition, minutes in zip(site.partitions, (118, 122), strict=True):
+        partition.search(range(0, minutes))
+        partition.follow(replace(KEPT, metrics=(*KEPT.metrics, parse("P@1"))))
+        partition.search(range(minutes, 170))
+    window, _ = site.window("now")
+    assert not window.hours, "in the third hour one lane counted from the middle on"
+    for partition in site.partitions:
+        partition.search(range(170, 200))
+    window, tables = site.window("now")
+    (start,) = window.hours
+    assert start == START_MS + 3 * HOUR_MS
+    assert len(tables.pages(WHOLE, [start])) == 2
 
 
 @pytest.mark.parametrize("seed", seeds(8))
