@@ -274,12 +274,12 @@ class QueryReads:
     async def read(
         self, lanes: Sequence[int], plan: Plan, window_of: WindowOf, *, examples: bool = False
     ) -> tuple[QueryWindow, QueryPages]:
-        """Read the hours of a window and its usual ones, of all lanes, or the hours of the window
-        with their examples. Raises Unavailable and Damaged."""
+        """Read the hours of a window and its usual ones, of these lanes, all of which have events,
+        or the hours of the window with their examples. Raises Unavailable and Damaged."""
         async with self._one_at_a_time:
             heads = [await self.store.head(lane) for lane in lanes]
             known = [hours_of(*each, plan) for each in zip(lanes, heads, strict=True)]
-            window = window_of([one for one in known if one is not None])
+            window = window_of(known)
             if examples:
                 window = QueryWindow(window.hours)
             found = _Found(examples)
@@ -289,7 +289,7 @@ class QueryReads:
                 async with gate:
                     await self._read_lane(lane, window, found, plan)
 
-            await asyncio.gather(*(read_one(one) for one in known if one is not None))
+            await asyncio.gather(*map(read_one, known))
             return window, found.tables(plan)
 
     async def _read_lane(
@@ -305,29 +305,26 @@ class QueryReads:
             open_parts = [values[key] for key in parts]
             if None not in open_parts:
                 break
-            again = hours_of(lane.lane, await self.store.head(lane.lane), plan)
-            if again is None:
-                return
-            lane = again
+            lane = hours_of(lane.lane, await self.store.head(lane.lane), plan)
+            if lane.settled_before is None:
+                raise Unavailable(f"lane {lane.lane}: its tables are gone")
         else:
             raise Unavailable(f"lane {lane.lane}: its open hour changes as fast as it is read")
         found.add(lane, window, values)
 
 
-def hours_of(lane: int, head: Head | None, plan: Plan) -> LaneHours | None:
-    """What a lane has of tables; None where it has none, or nothing of it has settled yet."""
-    if head is None or head.queries is None:
-        return None
+def hours_of(lane: int, head: Head | None, plan: Plan) -> LaneHours:
+    """What a lane with events has of tables."""
+    if head is None:
+        return LaneHours.of(lane, None, None, 0, None, plan)
     state = head.state
     return LaneHours.of(
         lane, head.queries, state.settled_before, state.expires_ms, head.idle_ms, plan
     )
 
 
-def hours_of_view(view: LaneView, plan: Plan) -> LaneHours | None:
+def hours_of_view(view: LaneView, plan: Plan) -> LaneHours:
     """The same of a view."""
-    if view.queries is None:
-        return None
     return LaneHours.of(
         view.lane, view.queries, view.settled_before, view.expires_ms, view.idle_ms, plan
     )
@@ -345,8 +342,7 @@ class ExampleReads:
 
     async def refresh(self, views: Iterable[LaneView]) -> str:
         """Read it where the hour is another one; "" for none. Raises Unavailable."""
-        known = (hours_of_view(view, self._plan) for view in views if view.has_events)
-        lanes = [one for one in known if one is not None]
+        lanes = [hours_of_view(view, self._plan) for view in views if view.has_events]
         # The window has no hour whose examples are ordered by another metric.
         hours = window_of(lanes, "1h", self._plan.hour_ms).hours
         held = [(one.lane, at) for at in hours for one in lanes if at in one.head.examples]

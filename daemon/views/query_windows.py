@@ -24,8 +24,9 @@ class LaneHours:
 
     lane: int
     head: QueryHead
-    settled_before: int
-    """Hours that end up to this instant do not change any more, but for `unsettled`."""
+    settled_before: int | None
+    """Hours that end up to this instant do not change any more, but for `unsettled`. None: it has
+    events, and nothing of it has settled: all windows wait for it."""
     kept_ms: int = 0
     """Start of the first hour that it still keeps."""
     unsettled: range = range(0)
@@ -34,30 +35,31 @@ class LaneHours:
     @staticmethod
     def of(
         lane: int,
-        head: QueryHead,
+        head: QueryHead | None,
         settled_before: int | None,
         expires_ms: int,
         idle_ms: int | None,
         plan: Plan,
-    ) -> "LaneHours | None":
-        """Those of a lane; None where nothing of it has settled yet. The arguments are as those of
-        `LaneView`.
+    ) -> "LaneHours":
+        """Those of a lane with events; `head` is None where it keeps no queries yet. The other
+        arguments are as those of `LaneView`.
 
         Its watermark settles a lane, and a partition that goes quiet has none any more. As the
         scores, all windows go on by the idle mark, once that has passed whatever is open in the
         lane. This is in no table before the next event of the lane: of its hours a part is missing.
         """
+        if head is None or plan.queries is None:
+            return LaneHours(lane, QueryHead(), None)
         hour_ms, unsettled, kept_ms = plan.hour_ms, range(0), 0
-        if settled_before is not None and plan.queries is not None:
+        if settled_before is not None:
             kept_ms = queries_kept_from(settled_before, plan.queries, hour_ms)
         if idle_ms is not None and idle_ms >= expires_ms:
             timing, settled_ms = plan.timing, settled_before or 0
             settled_before = max(settled_ms, timing.settled_before(idle_ms))
             last_ms = expires_ms - timing.settle_ms - timing.base_ms
+            first_ms = queries_kept_from(settled_before, plan.queries, hour_ms)
             until_ms = min(last_ms + 1, pane_start(settled_before, hour_ms))
-            unsettled = range(pane_start(settled_ms, hour_ms), until_ms, hour_ms)
-        if settled_before is None:
-            return None
+            unsettled = range(max(pane_start(settled_ms, hour_ms), first_ms), until_ms, hour_ms)
         return LaneHours(lane, head, settled_before, kept_ms, unsettled)
 
     @property
@@ -94,10 +96,10 @@ def window_of(
     lanes: Sequence[LaneHours], name: str, hour_ms: int, outages: frozenset[int] = frozenset()
 ) -> QueryWindow:
     """The hours of a window, those that tables cover, and its usual hours without `outages`. Empty
-    where no lane has tables yet."""
-    if not lanes:
+    where there is no lane, or one has no settled hour yet."""
+    open_ms = _open_hour(lanes, hour_ms)
+    if open_ms is None:
         return QueryWindow(range(0, 0, hour_ms))
-    open_ms = min(pane_start(lane.settled_before, hour_ms) for lane in lanes)
     first_ms = _covered_from(lanes, open_ms)
     covered = range(min(first_ms, open_ms), open_ms, hour_ms)
     if name == NOW:
@@ -111,9 +113,9 @@ def of_hours(
     lanes: Sequence[LaneHours], hours: range, outages: frozenset[int] = frozenset()
 ) -> QueryWindow:
     """The window of these hours, with its usual ones."""
-    if not lanes:
+    open_ms = _open_hour(lanes, hours.step)
+    if open_ms is None:
         return QueryWindow(hours)
-    open_ms = min(pane_start(lane.settled_before, hours.step) for lane in lanes)
     return _with_usual(
         hours, lanes, range(_covered_from(lanes, open_ms), open_ms, hours.step), outages
     )
@@ -125,6 +127,14 @@ def missing_window(lanes: Sequence[LaneHours], name: str, hour_ms: int) -> Query
     hours = window_of(lanes, name, hour_ms).hours
     since_ms = max((lane.head.missing_since_ms or 0 for lane in lanes), default=0)
     return QueryWindow(range(min(max(hours.start, since_ms), hours.stop), hours.stop, hour_ms))
+
+
+def _open_hour(lanes: Sequence[LaneHours], hour_ms: int) -> int | None:
+    """Start of the first hour that a lane has not settled; None where one has settled nothing."""
+    settled = [lane.settled_before for lane in lanes if lane.settled_before is not None]
+    if not settled or len(settled) < len(lanes):
+        return None
+    return pane_start(min(settled), hour_ms)
 
 
 def _with_usual(

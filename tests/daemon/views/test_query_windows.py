@@ -46,14 +46,16 @@ class Partition:
     """Start of an hour → how many there were."""
     generation: int = 0
     """Of the layout."""
+    topics: Sequence[str] = (TOPIC,)
+    """Events come from the first."""
 
     def former(self, _: int) -> Plan:
         return KEPT
 
     def claimed(self) -> ClaimedLane:
-        head = self.store.claim("t", msgspec.json.encode({TOPIC: 0}))
+        head = self.store.claim("t", msgspec.json.encode(dict.fromkeys(self.topics, 0)))
         layouts = Layouts(InForce(self.plan, self.generation, str(self.generation)), self.former)
-        return rebuild(0, layouts, [TOPIC], head, self.store.names, self.store.load(head))
+        return rebuild(0, layouts, [*self.topics], head, self.store.names, self.store.load(head))
 
     def follow(self, plan: Plan) -> None:
         """Go to another layout, in a commit of its own."""
@@ -131,6 +133,28 @@ def test_windows_have_only_hours_that_every_lane_keeps() -> None:
     window = assert_true(Site([ahead, behind]), "24h")
     kept_ms = START_MS + (39 - 24) * HOUR_MS
     assert window.hours == range(kept_ms, START_MS + 19 * HOUR_MS, HOUR_MS)
+
+
+def test_lane_with_events_of_which_nothing_has_settled_is_waited_for() -> None:
+    """It has searches, and the feedback of its other topic is still to come."""
+    both, one = Partition(), Partition(topics=(TOPIC, "clicks"))
+    both.search(range(0, 130))
+    one.search(range(0, 130))
+    site = Site([both, one])
+    for name in ("now", "1h"):
+        assert not site.window(name)[0].until_ms
+    site.idle_minute = 200
+    window, tables = site.window("1h")
+    assert window.until_ms == START_MS + 3 * HOUR_MS
+    day, tables = site.window("24h")
+    assert len(day.hours) == 3 and {*day.hours} <= tables.lost, "it is quiet: no table has it"
+
+
+def test_lane_that_keeps_no_queries_yet_is_waited_for() -> None:
+    first, second = Partition(), Partition(replace(KEPT, queries=None))
+    for partition in (first, second):
+        partition.search(range(0, 130))
+    assert not Site([first, second]).window("24h")[0].until_ms
 
 
 def test_open_hour_is_shown_where_all_lanes_have_it_from_its_beginning() -> None:
