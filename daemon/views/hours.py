@@ -6,9 +6,9 @@ pages.
 
 Sources are the lanes, and beside them the hours that were filled from a log or from files. In each
 hour, a column of a grouping comes from one source alone: from the lanes where all of them have it
-over the whole hour, else from the first filling that has it, or the last of those that replace
-others, else it is unknown. Never from both:
-what the lanes lack they may lack in part.
+over the whole hour and none has lost rows of it, else from the first filling that has it, or the
+last of those that replace others, else it is unknown. Never from both: what the lanes lack they may
+lack in part.
 """
 
 import math
@@ -131,6 +131,8 @@ class HourSources:
     past: Sequence[StoredPast] = ()
     taken: Mapping[int, Cells] = field(default_factory=dict)
     """Start of an hour → what all fillings together say."""
+    lost_of_lanes: frozenset[int] = frozenset()
+    """Starts of hours of which a lane has lost rows: what the others have of them is no sum."""
 
     @staticmethod
     def of(
@@ -145,7 +147,8 @@ class HourSources:
         settled = [v.settled_before for v in views if v.has_events and v.settled_before is not None]
         born_ms = max(min(begun, default=NEVER), ALWAYS if coverage is None else coverage.hours)
         kept_ms = kept_rows.kept_from(min(settled), plan) if settled else ALWAYS
-        found = HourSources(plan, coverage, born_ms, kept_ms, views, (), past)
+        lost = frozenset[int]().union(*(view.lost_hours for view in views))
+        found = HourSources(plan, coverage, born_ms, kept_ms, views, (), past, lost_of_lanes=lost)
         if before is not None and found._key == before._key:
             parts, taken = before.parts, before.taken
         else:
@@ -155,7 +158,8 @@ class HourSources:
     @property
     def _key(self) -> object:
         kept_ms = self.kept_ms if self.past else 0
-        return self.coverage, self.born_ms, kept_ms, tuple(p.filling.id for p in self.past)
+        past = tuple(past.filling.id for past in self.past)
+        return self.coverage, self.born_ms, kept_ms, past, self.lost_of_lanes
 
     def says_the_same(self, other: "HourSources | None") -> bool:
         """Whether each source says the same of each hour that it has, as far as that depends on
@@ -186,8 +190,11 @@ class HourSources:
     def _none(self) -> Cells:
         return np.zeros((len(self.plan.grouping_names), 2 + len(self.plan.metrics)), np.bool_)
 
+    def _have_lanes(self, start: int) -> bool:
+        return start >= self.born_ms and start not in self.lost_of_lanes
+
     def _of_lanes(self, start: int) -> Cells:
-        if start < self.born_ms:
+        if not self._have_lanes(start):
             return self._none
         return lane_cells(self.coverage, self.plan, start)
 
@@ -218,21 +225,26 @@ class HourSources:
 
     @cached_property
     def starts(self) -> Sequence[int]:
-        """The hours of which any source has rows, oldest first."""
+        """The hours of which any source has rows, oldest first; also those that a lane has lost."""
         of_lanes = {start for view in self.views for start in view.hours if start >= self.born_ms}
         return sorted(of_lanes.union(*(part.hours for part in self.parts)))
 
     def pages(self, start: int) -> tuple[Mapping[int, bytes] | None, ...]:
         """The pages of an hour in each source; None where it has none."""
-        has_lanes = start >= self.born_ms
+        has_lanes = self._have_lanes(start)
         of_lanes = [view.hours.get(start) if has_lanes else None for view in self.views]
         return (*of_lanes, *(part.hours.get(start) for part in self.parts))
 
     @cached_property
+    def not_filled(self) -> frozenset[int]:
+        """Starts of hours of which a lane has lost rows, and no filling has them."""
+        return frozenset(s for s in self.lost_of_lanes if not self.known(s)[0, COUNTS_CELL])
+
+    @cached_property
     def lost(self) -> frozenset[int]:
-        """Starts of hours of which a lane has lost rows; and beside filled hours those that no
-        source has whole: in which the lanes began, and before."""
-        lost = frozenset[int]().union(*(view.lost_hours for view in self.views))
+        """The same; and beside filled hours those that no source has whole: in which the lanes
+        began, and before."""
+        lost = self.not_filled
         first = min(self.taken, default=NEVER)
         if first >= self.born_ms or self.born_ms == NEVER:
             return lost

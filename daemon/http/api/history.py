@@ -268,7 +268,7 @@ class Hours(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"fr
     to: str | None
     """End of the last hour that was asked for."""
     lost: tuple[str, ...]
-    """Starts of hours of which the store has lost rows. They are left out."""
+    """Starts of hours of which the store has lost rows that are not filled. They are left out."""
     rows: tuple[HourScore, ...]
 
 
@@ -298,7 +298,7 @@ def hours(reading: Reading, wanted: Query, from_: str | None, to: str | None) ->
         )
     settled_ms = _settled_ms(reading)
     span = _span(from_, to, plan.hour_ms, kept[-1] + plan.hour_ms)
-    lost = frozenset().union(*(lane.lost_hours for lane in reading.views))
+    lost = reading.clicks.hour_sources.not_filled
     starts = [start for start in kept if span.from_ms <= start < span.to_ms and start not in lost]
     names = list(wanted.get("metric") or [metric.name for metric in plan.metrics])
     if len(starts) * len(names) * len(chosen) > MOST_HOUR_ROWS:

@@ -50,6 +50,7 @@ def lane(rng: random.Random, number: int) -> LaneView:
     )
     layouts = structs.replace(first_layouts(InForce(PLAN, 1)), since=had)
     hours = {s: {0: page(PLAN, order, 1)} for s in HOURS if s >= begins and rng.random() < 0.8}
+    lost = frozenset(s for s in HOURS if s > begins and rng.random() < 0.1)
     return LaneView(
         number,
         "t",
@@ -60,6 +61,7 @@ def lane(rng: random.Random, number: int) -> LaneView:
         {"events": {"impression": 1}},
         settled_before=HOURS.stop,
         hours=hours,
+        lost_hours=lost,
         layouts=layouts,
     )
 
@@ -86,7 +88,10 @@ def filling(rng: random.Random, number: int) -> StoredPast:
 
 
 def lanes_have(views: Sequence[LaneView], start: int, grouping: str, metric: str | None) -> bool:
-    """By the definition: all of them, over the whole hour; None: the counts."""
+    """By the definition: all of them, over the whole hour, of which none has lost rows; None: the
+    counts."""
+    if any(start in view.lost_hours for view in views):
+        return False
     if start < min((min(view.hours) for view in views if view.hours), default=2**62):
         return False
     for view in views:
@@ -170,8 +175,11 @@ def test_hours_that_no_source_has_whole_beside_filled_ones_are_in_no_sum(seed: i
     for start in HOURS:
         has_counts = bool(expected(views, past, start, "all", 0)[1])
         between = bool(filled) and filled[0] < start <= born and born < HOURS.stop
+        is_lost = any(start in view.lost_hours for view in views) and not has_counts
         if between:
             assert (start in history.lost) == (start == born or not has_counts), start - FIRST
+        elif start > born:
+            assert (start in history.lost) == is_lost, start - FIRST
 
 
 def test_what_more_lanes_come_to_have_is_seen_though_no_page_of_theirs_changes() -> None:

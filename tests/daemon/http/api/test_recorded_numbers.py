@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from relevanced.daemon.events import timestamp_text
 from relevanced.daemon.experiments import Tallies, Tracking
 from relevanced.daemon.exporter import Published, Reading
 from relevanced.daemon.http import (
@@ -19,8 +20,10 @@ from relevanced.daemon.http import (
     buckets,
     hours,
 )
+from relevanced.daemon.lane import PAGE_ROWS
+from relevanced.daemon.storage import Filling, InForce, Part, StoredPast, pack_page
 from relevanced.daemon.telemetry import Telemetry
-from relevanced.daemon.views import LaneView, evaluate
+from relevanced.daemon.views import HourSources, LaneView, evaluate
 from relevanced.metrics import Design, UserBuckets, compare_arms, over_all
 from tests.arms import SPEC, finding, partly_defined, stratified_arms
 from tests.daemon.exporter.test_baselines import (
@@ -105,6 +108,24 @@ def test_a_lost_hour_is_named_and_left_out() -> None:
     found = hours(reading_of(lane), {"metric": ["P@1"], "grouping": ["all"]}, None, None)
     assert len(found.lost) == 1 and len(found.rows) == 7
     assert found.lost[0] not in {row.start for row in found.rows}
+
+
+def test_a_lost_hour_that_is_filled_is_shown_as_the_filling_has_it() -> None:
+    lost, lane = NOON - 5 * HOUR_MS, shown(lane_of(steady(8)))
+    layout, groupings = InForce(PLAN).stored(), PLAN.grouping_ids
+    rows = np.zeros((PAGE_ROWS, PLAN.row_width), np.int64)
+    rows[0, 0] = 7
+    part = Part((WHOLE,), {lost: {0: pack_page(rows)}})
+    made = Filling("f", layout, groupings, lost, lost + HOUR_MS, "files", 2)
+    views = [replace(lane, lost_hours=frozenset({lost}))]
+    reading = reading_of(views[0])
+    sources = HourSources.of(views, [StoredPast(made, [part], frozenset())], PLAN)
+    clicks = replace(reading.clicks, of_hours=sources)
+    filled = replace(reading, scores=(clicks,))
+    found = hours(filled, {"metric": ["P@1"], "grouping": ["all"]}, None, None)
+    assert not found.lost and len(found.rows) == 8
+    (row,) = [row for row in found.rows if row.start == timestamp_text(lost)]
+    assert (row.impressions, row.filled, row.complete) == (7, True, True)
 
 
 def test_too_many_rows_are_refused_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
