@@ -12,7 +12,7 @@ from relevanced.metrics import Integers
 
 from ..exporter import rows_plan
 from ..judgements import Timeline
-from ..lane import PAGE_ROWS, Pages, RowSet
+from ..lane import PAGE_ROWS, Pages, RowSet, latest_ms
 from ..panes import HOUR_MS
 from ..plan import ALL, BY_JUDGEMENTS, Plan
 from ..storage import unpack_page, whole_or_damaged
@@ -150,7 +150,9 @@ class AllHours:
         if self.judged is not None:
             judged = judged_rows(settled.lane)
             self.judged.rows.finish(settled, judged, settled.judged_final_ms)
-            self.judged.lanes.append(LaneFiles(judged.since_ms, self.timeline.entries))
+            self.judged.lanes.append(
+                LaneFiles(judged.since_ms, self.timeline.entries, latest_ms=latest_ms(settled.lane))
+            )
 
 
 def add_stored(into: JudgedHourRows, stored: StoredLane) -> None:
@@ -164,7 +166,8 @@ def add_stored(into: JudgedHourRows, stored: StoredLane) -> None:
     if head.judged is None or head.judgements is None or not is_same:
         into.are_known = False
         return
-    into.lanes.append(LaneFiles(head.judged.since_ms, head.judgements.history.entries))
+    entries, read_ms = head.judgements.history.entries, head.judged.latest_ms
+    into.lanes.append(LaneFiles(head.judged.since_ms, entries, latest_ms=read_ms))
     into.rows.missing.update(head.judged.lost_hours)
     watermark = head.watermark_ms
     final_ms = 0 if watermark is None else plan.timing.final_before(watermark)

@@ -28,7 +28,16 @@ from .lane_view import (
 )
 from .mirror import LaneReads, Lanes, Mirror, Pulses, Reads
 from .query_tables import ExamplesOfHour, QueryPages, columns_of, page_of
-from .query_windows import NOW, WINDOWS, LaneHours, QueryWindow, missing_window, of_hours, window_of
+from .query_windows import (
+    NOW,
+    QUIET_HOURS,
+    WINDOWS,
+    LaneHours,
+    QueryWindow,
+    missing_window,
+    of_hours,
+    window_of,
+)
 from .scores import (
     Events,
     Report,
@@ -111,6 +120,7 @@ __all__ = (
     "Pulses",
     "QueryPages",
     "QueryWindow",
+    "QUIET_HOURS",
     "Reads",
     "refusals",
     "Report",

@@ -18,6 +18,11 @@ WINDOWS: Final[Mapping[str, int]] = {NOW: 1, "1h": 1, "6h": 6, "24h": 24, "7d": 
 all lanes have it."""
 
 
+QUIET_HOURS: Final = 1
+"""A lane without events for so long has gone quiet: until then windows wait for its next one, so
+that traffic with some events an hour always has whole hours."""
+
+
 @dataclass(frozen=True)
 class LaneHours:
     """What a lane has of tables of queries."""
@@ -45,17 +50,19 @@ class LaneHours:
         arguments are as those of `LaneView`.
 
         Its watermark settles a lane, and a partition that goes quiet has none any more. As the
-        scores, all windows go on by the idle mark, once that has passed whatever is open in the
-        lane. This is in no table before the next event of the lane: of its hours a part is missing.
+        scores, all windows go on by the idle mark, `QUIET_HOURS` behind it, once that has passed
+        whatever is open in the lane. This is in no table before the next event of the lane: of its
+        hours a part is missing.
         """
         if head is None or plan.queries is None:
             return LaneHours(lane, QueryHead(), None)
         hour_ms, unsettled, kept_ms = plan.hour_ms, range(0), 0
         if settled_before is not None:
             kept_ms = queries_kept_from(settled_before, plan.queries, hour_ms)
-        if idle_ms is not None and idle_ms >= expires_ms:
+        quiet_ms = None if idle_ms is None else idle_ms - QUIET_HOURS * hour_ms
+        if quiet_ms is not None and quiet_ms >= expires_ms:
             timing, settled_ms = plan.timing, settled_before or 0
-            settled_before = max(settled_ms, timing.settled_before(idle_ms))
+            settled_before = max(settled_ms, timing.settled_before(quiet_ms))
             last_ms = expires_ms - timing.settle_ms - timing.base_ms
             first_ms = queries_kept_from(settled_before, plan.queries, hour_ms)
             until_ms = min(last_ms + 1, pane_start(settled_before, hour_ms))

@@ -26,7 +26,7 @@ from relevanced.daemon.storage import (
     plan_repair,
     rebuild,
 )
-from relevanced.daemon.views import QueryPages, QueryWindow, window_of
+from relevanced.daemon.views import QUIET_HOURS, QueryPages, QueryWindow, window_of
 from relevanced.metrics import parse
 from tests.builders import BASE_MS, PLAN, SETTLE_MS, START_MS, TOPIC, commit, shown
 from tests.fakes import MemoryLane
@@ -74,10 +74,11 @@ class Partition:
 class Site:
     partitions: Sequence[Partition]
     idle_minute: int | None = None
-    """When all were last seen to be read to their ends."""
+    """When all were last seen to be read to their ends, less the time that is waited."""
 
     async def head(self, lane: int) -> Head:
-        clock = None if self.idle_minute is None else START_MS + self.idle_minute * MINUTE
+        minute = None if self.idle_minute is None else self.idle_minute + 60 * QUIET_HOURS
+        clock = None if minute is None else START_MS + minute * MINUTE
         return replace(head_of(self.partitions[lane].store.fields), idle_ms=clock)
 
     async def values(self, lane: int, keys: Sequence[str]) -> dict[str, bytes | None]:

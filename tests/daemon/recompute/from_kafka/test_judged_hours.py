@@ -115,7 +115,10 @@ def test_hours_graded_anew_are_those_that_are_stored(topics: int) -> None:
 
 def test_what_graded_is_said_and_lanes_that_disagree_are_mixed() -> None:
     found = empty(PLAN, SPAN)
-    found.lanes += [LaneFiles(0, (entry(0), entry(NOON, "b"))), LaneFiles(NOON - 1, (entry(0),))]
+    found.lanes += [
+        LaneFiles(0, (entry(0), entry(NOON, "b"))),
+        LaneFiles(NOON - 1, (entry(0),), latest_ms=NOON),
+    ]
     assert [found.file_of(time) for time in (NOON - 2, NOON - 1, NOON)] == [None, "a.csv", "mixed"]
 
 
