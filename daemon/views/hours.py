@@ -122,8 +122,8 @@ class HourSources:
     coverage: Coverage | None
     """Of the lanes; None: they have everything."""
     born_ms: int
-    """Start of the first hour that a lane has; NEVER while none has any. The lane may have begun
-    within it."""
+    """Start of the first hour that a lane has, and all lanes keep; NEVER while none has any. The
+    lane may have begun within it."""
     kept_ms: int
     """Start of the first hour that is kept."""
     views: Sequence[LaneView] = ()
@@ -146,7 +146,11 @@ class HourSources:
         begun = (min(view.hours, default=NEVER) for view in views)
         settled = [v.settled_before for v in views if v.has_events and v.settled_before is not None]
         born_ms = max(min(begun, default=NEVER), ALWAYS if coverage is None else coverage.hours)
-        kept_ms = kept_rows.kept_from(min(settled), plan) if settled else ALWAYS
+        kept_ms = ALWAYS
+        if settled:
+            # A lane that is behind still has hours that the others have dropped.
+            born_ms = max(born_ms, kept_rows.kept_from(max(settled), plan))
+            kept_ms = kept_rows.kept_from(min(settled), plan)
         lost = frozenset[int]().union(*(view.lost_hours for view in views))
         found = HourSources(plan, coverage, born_ms, kept_ms, views, (), past, lost_of_lanes=lost)
         if before is not None and found._key == before._key:

@@ -95,6 +95,15 @@ def test_no_sum_reaches_back_to_what_one_lane_has_lost() -> None:
         assert kept_ms >= lost_ms and kept_ms % window.pane_ms == 0
 
 
+def test_no_hour_is_shown_that_only_a_lane_behind_the_others_still_keeps() -> None:
+    plan = replace(PLAN, history_hours=7)
+    ahead, behind = replace(lane_of(steady(7)), settled_before=NOON), lane_of(steady(10))
+    behind = replace(behind, settled_before=NOON - 3 * HOUR_MS)
+    sources = HourSources.of([ahead, behind], (), plan)
+    assert min(behind.hours) == NOON - 10 * HOUR_MS
+    assert (sources.born_ms, sources.starts[0]) == (NOON - 7 * HOUR_MS, NOON - 7 * HOUR_MS)
+
+
 def test_grouping_that_a_lane_derives_by_another_rule_is_hidden() -> None:
     rules = [(), (Derivation("country", words=(1,)),), (Derivation("country", words=(2,)),)]
     plans = [replace(PLAN, derivations=rule) for rule in rules]
