@@ -19,6 +19,7 @@ from ..config import Ago, LogEnd, Start
 from ..errors import Damaged, Unavailable
 from ..events import LogRecord, timestamp_text
 from ..judgements import Directory, Judgements, QueryClasses
+from ..lane import topic_of
 from ..schemas import SchemaId
 from ..storage import (
     LAYOUTS_KEY,
@@ -149,7 +150,7 @@ class Recovery:
         if not log_holds(earliest, known) and not await self._store.may_begin_anew(lane):
             raise damage
         begin = {topic: known.get(topic, first) for topic, first in earliest.items()}
-        lost = [topic for topic, first in earliest.items() if known.get(topic, -1) < first]
+        lost = [name for name, first in earliest.items() if known.get(name, -1) < first]
         first_ms = await self._whole_from(lane, lost, now_ms) if lost else None
         token = secrets.token_hex(8)
         head = await self._store.begin_anew(lane, damage.token, token, begin, logs)
@@ -161,11 +162,11 @@ class Recovery:
             lose_before(claimed, first_ms)
         return claimed
 
-    async def _whole_from(self, lane: int, topics: Sequence[str], now_ms: int) -> int:
-        """The instant, by the Kafka timestamps of records, from which on these topics have all of a
+    async def _whole_from(self, lane: int, logs: Sequence[str], now_ms: int) -> int:
+        """The instant, by the Kafka timestamps of records, from which on these logs have all of a
         lane."""
         first_times = await self._source.first_times(lane)
-        return max(first_times.get(topic, now_ms) for topic in topics)
+        return max(first_times.get(topic_of(log), now_ms) for log in logs)
 
     async def _read(self, lane: int, head: Head, topics: Sequence[str]) -> ClaimedLane:
         """The lane as its last commit left it, without the hours of which pages are missing."""
