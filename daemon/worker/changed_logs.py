@@ -1,5 +1,6 @@
 """A lane whose log is not the one that it has read: what is stored of that, and how it goes on."""
 
+import asyncio
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,7 +9,15 @@ import structlog
 from msgspec.structs import replace
 
 from ..errors import Lost
-from ..storage import ClaimedLane, LogMark, LogMarks, Store, confirm, plan_commit
+from ..storage import (
+    ClaimedLane,
+    LogMark,
+    LogMarks,
+    Store,
+    confirm,
+    plan_commit,
+    plan_repair,
+)
 from .source import LogChanged, Source
 
 log = structlog.get_logger(__name__)
@@ -103,7 +112,9 @@ async def _store_found(store: Store, claimed: ClaimedLane, error: LogChanged) ->
     if now == mark:
         return
     claimed.logs[error.log] = now
-    commit = plan_commit(claimed)
+    # Where the lane has gone to another layout, all of its rows are still stored under the old one.
+    plan = plan_repair if claimed.outdated else plan_commit
+    commit = await asyncio.to_thread(plan, claimed)
     if await store.commit(commit) not in ("applied", "already"):
         raise Lost
     confirm(claimed, commit)

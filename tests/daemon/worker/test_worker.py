@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -29,6 +30,7 @@ from relevanced.daemon.storage import (
     head_of,
     layouts_of,
     pack_mark,
+    rebuild,
 )
 from relevanced.daemon.telemetry import Telemetry
 from relevanced.daemon.worker import (
@@ -44,6 +46,7 @@ from relevanced.daemon.worker import (
     Process,
     Worker,
 )
+from relevanced.metrics import parse
 from tests.builders import PLAN, START_MS
 from tests.fakes import MemoryLane, Verified
 
@@ -214,8 +217,8 @@ def record(value: bytes, offset: int) -> SimpleNamespace:
     )
 
 
-def impression(number: int) -> bytes:
-    event = {"type": "impression", "impression_id": number, "timestamp": START_MS, "items": ["a"]}
+def impression(number: int, at_ms: int = START_MS) -> bytes:
+    event = {"type": "impression", "impression_id": number, "timestamp": at_ms, "items": ["a"]}
     return json.dumps(event).encode()
 
 
@@ -233,12 +236,14 @@ async def work_until(
     letters: Letters | None = None,
     memory: MemoryBound | None = None,
     telemetry: Telemetry | None = None,
+    layouts: Layouts | None = None,
 ) -> Ownership:
     """Run a worker until `done`, or, without it, until a lane could not be opened; it then stops in
     order."""
     stop, telemetry = asyncio.Event(), telemetry or Telemetry("test")
     ports, process = Ports(log, store, letters), Process(telemetry, lambda: 0.0, stop)
-    ownership = Ownership(ports, process, Layouts(InForce(PLAN)), Beginning(LogEnd.EARLIEST, 1))
+    layouts = layouts or Layouts(InForce(PLAN))
+    ownership = Ownership(ports, process, layouts, Beginning(LogEnd.EARLIEST, 1))
     decode = decoder("native", Limits())
     pace = Pace(max_records=1000, commit_interval_s=0.0)
     worker = Worker(ports, process, ownership, decode, pace, memory)
@@ -413,6 +418,22 @@ async def test_a_damaged_lane_of_which_a_log_was_replaced_stops(part: str) -> No
     log.next = None
     ownership = await work_until(None, log, store)
     assert "lane 0 is damaged" in ownership.not_open[0]
+
+
+async def test_another_layout_that_meets_another_log_keeps_each_sum_under_its_metric() -> None:
+    """The lane is stopped for its log in the commit that takes it to the layout."""
+    plan = replace(PLAN, metrics=(parse("P@1"), parse("P@2")))
+    other = Layouts(InForce(plan, 1, "other"), lambda stored: plan if stored.digest else PLAN)
+    log, store = Log([impression(1), impression(2, START_MS + 200_000)]), Memory()
+    log.topic_id = "old"
+    await work_until(lambda: store.offset == 2, log, store)
+    log.next, log.topic_id, log.values = None, "new", []
+    ownership = await work_until(None, log, store, layouts=other)
+    assert ownership.not_open
+    head, lane = head_of(store.lane.fields), store.lane
+    held = rebuild(0, other, [TOPIC], head, lane.names, lane.load(head)).lane
+    settled = held.totals.pages[0][0]
+    assert [int(settled[plan.metric_column(metric)]) for metric in range(2)] == [0, 1]
 
 
 async def test_the_mark_of_a_batch_that_took_too_long_goes_with_its_log() -> None:
