@@ -21,9 +21,9 @@ from ..lane import (
     LaneSegments,
     Rows,
     admitted_of,
+    begin_at,
     has_same_queries,
     kept_rows,
-    lose_before as _begin_at,
     new_lane,
     next_pane_ms,
     relaid,
@@ -323,7 +323,7 @@ def lose_hours(lane: Lane, missing: Sequence[str]) -> None:
 
 def lose_before(claimed: ClaimedLane, first_ms: int) -> None:
     """Note that what a lane, which begins again, had before an instant is lost."""
-    since = _begin_at(claimed.lane, first_ms)
+    since = begin_at(claimed.lane, first_ms)
     claimed.layouts = msgspec.structs.replace(claimed.layouts, since=since)
 
 

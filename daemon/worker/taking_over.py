@@ -118,8 +118,9 @@ class Recovery:
         self._clock = process.clock
         self._reading = asyncio.Semaphore(READ_AT_ONCE)
         self._rebuilding = asyncio.Lock()
-        self.begun_anew: set[int] = set()
-        """Damaged lanes that begin anew here: their loss is counted."""
+        self.begun_anew: dict[int, int | None] = {}
+        """Damaged lanes that begin anew here, until their first commit: their loss is counted.
+        Since when, in ms, their logs have all of them; None: nothing is lost."""
 
     async def take(
         self, lane: int, begin: Mapping[str, int], start: Start, logs: LogMarks
@@ -130,9 +131,13 @@ class Recovery:
         Raises Damaged where an operator must decide, Lost, Unavailable, LaneLost."""
         try:
             head = await self._store.claim(lane, secrets.token_hex(8), begin, logs)
-            return await self._read(lane, head, list(begin))
+            claimed = await self._read(lane, head, list(begin))
         except DamagedLane as damage:
-            return await self._begin_anew(lane, damage, start, logs)
+            claimed = await self._begin_anew(lane, damage, start, logs)
+        first_ms = self.begun_anew.get(lane)
+        if first_ms is not None and not claimed.sequence:
+            lose_before(claimed, first_ms)
+        return claimed
 
     async def _begin_anew(
         self, lane: int, damage: DamagedLane, setting: Start, logs: LogMarks
@@ -154,13 +159,10 @@ class Recovery:
         first_ms = await self._whole_from(lane, lost, now_ms) if lost else None
         token = secrets.token_hex(8)
         head = await self._store.begin_anew(lane, damage.token, token, begin, logs)
-        self.begun_anew.add(lane)
+        self.begun_anew[lane] = first_ms
         self._telemetry.lanes_begun_anew.inc()
         log.error("a damaged lane begins anew", lane=lane, reason=str(damage), offsets=begin)
-        claimed = await self._read(lane, head, list(begin))
-        if first_ms is not None:
-            lose_before(claimed, first_ms)
-        return claimed
+        return await self._read(lane, head, list(begin))
 
     async def _whole_from(self, lane: int, logs: Sequence[str], now_ms: int) -> int:
         """The instant, by the Kafka timestamps of records, from which on these logs have all of a

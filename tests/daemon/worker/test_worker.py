@@ -382,9 +382,13 @@ async def test_a_damaged_lane_begins_anew_where_the_log_has_all_of_it(part: str)
     assert accepted(store) == 2 and store.lane.blobs.keys() == before.keys()
 
 
+@pytest.mark.parametrize("faults", [(), ("away", "away"), ("another owner",)], ids="-".join)
 @pytest.mark.parametrize("part", PARTS)
-async def test_a_damaged_lane_stops_where_the_log_lacks_a_part_of_it(part: str) -> None:
-    """The worker goes on, and the lane begins anew once a person allows it."""
+async def test_a_damaged_lane_stops_where_the_log_lacks_a_part_of_it(
+    part: str, faults: Sequence[str]
+) -> None:
+    """The worker goes on, and the lane begins anew once a person allows it, whatever its first
+    commit meets."""
     log, store = Log([impression(1), impression(2)]), Memory()
     await work_until(lambda: store.offset == 2, log, store)
     lose(store, part)
@@ -392,7 +396,7 @@ async def test_a_damaged_lane_stops_where_the_log_lacks_a_part_of_it(part: str) 
     ownership = await work_until(None, log, store)
     assert "lane 0 is damaged" in ownership.not_open[0]
     assert "relevanced lane begin-anew" in ownership.not_open[0]
-    store.permitted = True
+    store.permitted, store.faults = True, [*faults]
     await work_until(
         lambda: log.opened[1:] and store.offset == 2 and accepted(store) == 1,
         log,
