@@ -29,6 +29,7 @@ from ..changes import (
     ScoreTimeline,
     Story,
     can_tell,
+    fallen,
     kept_together,
     live_rise,
     superseded,
@@ -123,8 +124,8 @@ class Scorer:
         """The scores with the last hours beside earlier ones, which cost as much as all the
         rest."""
         self.history.doubtful = hours_of(self.gaps, scores.plan.hour_ms)
-        self.history.fallen = hours_of_falls(self.falls, scores.plan)
         self.history.take(scores.views, past)
+        self.history.fallen = hours_of_falls(self.falls, self.history.starts, scores.plan)
         key = scores.key, self.history.starts, self.history.lost, self.history.fallen
         if key != self._key:
             self._key, self._comparisons = key, ()
@@ -268,17 +269,18 @@ def hours_of(gaps: Iterable[FeedbackGap], hour_ms: int) -> frozenset[int]:
     )
 
 
-def hours_of_falls(falls: Iterable[Fall], plan: Plan) -> dict[int, set[tuple[Segment, int]]]:
+def hours_of_falls(
+    falls: Iterable[Fall], starts: Sequence[int], plan: Plan
+) -> dict[int, list[tuple[Segment, int]]]:
     """Start of an hour → (segment, index of the metric) of what had fallen in it, and is not
     usual."""
     at = {metric.name: index for index, metric in enumerate(plan.metrics)}
-    found: dict[int, set[tuple[Segment, int]]] = {}
-    for fall in falls:
-        segment, name = fall.series[:2], fall.series[2]
-        if fall.is_unusual and name in at:
-            first = pane_start(int(fall.since_ms), plan.hour_ms)
-            for start in range(first, int(fall.ended_ms or 0), plan.hour_ms):
-                found.setdefault(start, set()).add((segment, at[name]))
+    known = [fall for fall in falls if fall.series[2] in at]
+    series, hours = sorted({fall.series for fall in known}), np.array(starts, np.int64)
+    found: dict[int, list[tuple[Segment, int]]] = {}
+    for hour, index in np.argwhere(fallen(known, series, hours, hours + plan.hour_ms)).tolist():
+        grouping, segment, metric = series[index]
+        found.setdefault(starts[hour], []).append(((grouping, segment), at[metric]))
     return found
 
 

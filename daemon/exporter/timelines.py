@@ -304,8 +304,9 @@ class Timelines:
         fallen = self._known.fallen[:, segments].reshape(len(hours), -1)
         told, weeks = np.where(fallen, np.nan, means), range(7, 7 * WEEKS + 1, 7)
         usual = self._mean_before(of_bin, told, weeks)
-        lacks = np.isnan(usual) & ~np.isnan(self._mean_before(of_bin, means, weeks))
-        if lacks.any():  # it had fallen in all weeks that are known: other days tell
+        if fallen.any():
+            # What had fallen in all weeks that are known: other days tell.
+            lacks = np.isnan(usual) & ~np.isnan(self._mean_before(of_bin, means, weeks))
             usual = np.where(lacks, self._mean_before(of_bin, told, range(1, 7)), usual)
         return usual, yesterday
 

@@ -339,13 +339,13 @@ class HourHistory:
     def usual(self, weights: Mapping[int, float], selection: Selection) -> Floats:
         """The same, as far as it is usual: without the scores of hours in which they had fallen,
         for which the other hours stand; 0 where these are fewer than `ENOUGH`."""
-        rows, at = self.summed(weights, selection), selection.segments.index
+        rows, at = self.summed(weights, selection), {s: n for n, s in enumerate(selection.segments)}
         left_out: dict[tuple[int, int], float] = {}
         for start in sorted(weights.keys() & self.fallen.keys()):
-            cells = [cell for cell in self.fallen[start] if cell[0] in selection.segments]
+            cells = [cell for cell in self.fallen[start] if cell[0] in at]
             of_hour = self.rows_of(start, [segment for segment, _ in cells])
             for (segment, metric), own in zip(cells, of_hour, strict=True):
-                row, columns = at(segment), self._columns_of(metric)
+                row, columns = at[segment], self._columns_of(metric)
                 rows[row, columns] -= weights[start] * own[columns]
                 left_out[row, metric] = left_out.get((row, metric), 0.0) + weights[start]
         total = sum(weights.values())
