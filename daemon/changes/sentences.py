@@ -91,7 +91,7 @@ def since(onset: FallOnset, now_ms: float) -> str:
 def fell(story: Story, now_ms: float) -> str:
     """`RR@10 of country DE fell from 0.55 to 0.19 at 16:34`; `rose` where less is better."""
     before, now = story.own.before.mean, story.own.now.mean
-    if before is None and now is None:
+    if not story.own.is_known:
         return f"{score(story)} got worse {since(story.fall.onset, now_ms)}"
     verb = "rose" if before is not None and now is not None and now > before else "fell"
     when, (from_text, to_text) = since(story.fall.onset, now_ms), levels(before, now)
@@ -110,7 +110,7 @@ def headline(story: Story, now_ms: float, marker: Marker | None = None) -> str:
         return f"{score(story)} is {ratio} {more} since {when}."
     if story.z is not None and story.z >= 0:
         return f"{score(story)} is {level(story.own.now.mean)} again; other scores are still low."
-    if story.own.before.mean is None and story.own.now.mean is None:
+    if not story.own.is_known:
         return f"{fell(story, now_ms)}; it has no series now, so its level is not known."
     named = "" if marker is None else f", {after(story.fall.onset, marker)}"
     return f"{fell(story, now_ms)}{named}, {_so_far(story, now_ms)}."
@@ -179,7 +179,7 @@ def recovery(story: Story, now_ms: float) -> str:
         return _unknown_end(story, now_ms)
     ended = story.fall.recovered_ms
     over = f"{score(story)} recovered at {clock(ended, now_ms)}"
-    if story.own.before.mean is None and story.own.now.mean is None:
+    if not story.own.is_known:
         return f"{over}."
     lasted = _duration(ended - story.fall.onset.likely)
     before, low = levels(story.own.before.mean, story.own.now.mean)

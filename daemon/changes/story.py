@@ -46,6 +46,11 @@ class Moved:
     """What earlier weeks have at the hours of `now`; None where no week is known."""
 
     @property
+    def is_known(self) -> bool:
+        """Whether any level is known: none is where the segment has no series any more."""
+        return self.before.mean is not None or self.now.mean is not None
+
+    @property
     def change_ratio(self) -> float | None:
         """The change as a share of what was before."""
         if self.before.mean is None or self.now.mean is None or not self.before.mean:

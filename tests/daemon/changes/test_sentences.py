@@ -48,6 +48,22 @@ def recovered(lasted_ms: float) -> Story:
     return replace(story(), fall=fall)
 
 
+def test_no_sentence_has_a_level_that_is_not_known() -> None:
+    nothing = MeasuredChange(None, None, 0)
+    unknown = story(own=Moved(("country", "DE", "RR@10"), nothing, nothing, 0.0, (0, 0)), z=None)
+    over = replace(unknown, fall=replace(unknown.fall, recovered_ms=AT + HOUR_MS))
+    gone = replace(unknown, fall=replace(unknown.fall, unscored_ms=AT + HOUR_MS))
+    worse = "RR@10 of country DE got worse at 14:34"
+    assert sentences.headline(unknown, NOW) == (
+        f"{worse}; it has no series now, so its level is not known."
+    )
+    assert sentences.recovery(over, NOW) == "RR@10 of country DE recovered at 15:34."
+    assert sentences.recovery(gone, NOW) == (
+        f"{worse}; ended at 15:34: nothing of it is scored since, so whether it recovered is not"
+        " known."
+    )
+
+
 @pytest.mark.parametrize(
     ("told", "now_ms", "text"),
     [
