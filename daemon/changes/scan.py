@@ -112,6 +112,7 @@ def sides(timeline: ScoreTimeline, directions: Floats, noise: ScoreNoise) -> Sid
 
 
 def _sides(timeline: ScoreTimeline, directions: Floats, noise: ScoreNoise) -> Sides:
+    timeline = timeline.by_whole_hours
     instants, first = _instants(timeline)
     bounds = (first, instants), (instants, None)
     before, after = (_Side.of(timeline, side, timeline.usual) for side in bounds)

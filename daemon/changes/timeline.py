@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import sqrt
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from relevanced.metrics import Booleans, Floats, Integers
 
@@ -47,6 +48,9 @@ class ScoreTimeline:
     yesterday: Floats | None = None
     """(bins, series) mean of the same hour a day before, NaN where it is not known; None once the
     weeks of a whole day and of the one before are known."""
+    steps: Booleans | None = None
+    """(bins, series) panes of an hour within which the score changes on earlier days; None where
+    there is none."""
     other: "ScoreTimeline | None" = None
     """The same bins by another reading: of judged scores the best case of the items without a
     judgement. Nothing is called that only one of both says. None where there is one reading."""
@@ -57,6 +61,33 @@ class ScoreTimeline:
         empty = np.full(self.scored.shape, np.nan)
         means: Floats = np.divide(self.sums, self.scored, out=empty, where=self.scored > 0)
         return means
+
+    @cached_property
+    def variances(self) -> Floats:
+        """(bins, series) variance of these, for independent impressions; NaN where nothing is
+        scored."""
+        empty = np.full(self.scored.shape, np.nan)
+        spread = variance(self.scored, self.sums, self.squares)
+        variances: Floats = np.divide(spread, self.scored, out=empty, where=self.scored > 0)
+        return variances
+
+    @cached_property
+    def by_whole_hours(self) -> "ScoreTimeline":
+        """What is usual is known by the hour. Where it changes within one, each pane has its part
+        of the whole hour, or nothing until the hour is whole."""
+        if self.steps is None or not self.steps.any():
+            return self
+        lengths, hours = self.ends - self.starts, self.starts // HOUR_MS
+        columns = [each.copy() for each in (self.scored, self.sums, self.squares)]
+        for hour in np.unique(hours[self.steps.any(axis=1)]):
+            bins = np.flatnonzero(hours == hour)
+            is_whole = lengths[bins].sum() == HOUR_MS
+            parts = lengths[bins, None] / HOUR_MS * is_whole
+            for column in columns:
+                spread = parts * column[bins].sum(axis=0)
+                column[bins] = np.where(self.steps[bins], spread, column[bins])
+        scored, sums, squares = columns
+        return replace(self, scored=scored, sums=sums, squares=squares, steps=None)
 
     @property
     def alone(self) -> "ScoreTimeline":
@@ -99,10 +130,11 @@ class ScoreTimeline:
             other=None if self.other is None else self.other._part(bins),
         )
 
-    def _columns(self, part: Callable[[Floats], Floats]) -> "ScoreTimeline":
+    def _columns(self, part: Callable[[NDArray[Any]], NDArray[Any]]) -> "ScoreTimeline":
         """A part of all that is (bins, series)."""
-        usual, yesterday = (
-            None if each is None else part(each) for each in (self.usual, self.yesterday)
+        usual, yesterday, steps = (
+            None if each is None else part(each)
+            for each in (self.usual, self.yesterday, self.steps)
         )
         return replace(
             self,
@@ -111,6 +143,7 @@ class ScoreTimeline:
             squares=part(self.squares),
             usual=usual,
             yesterday=yesterday,
+            steps=steps,
         )
 
     def only(self, counted: Booleans) -> "ScoreTimeline":

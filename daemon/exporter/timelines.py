@@ -6,7 +6,7 @@ the next look adds the newest. A lane that replaces a page, which a repair may d
 Pure apart from what it keeps.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timezone, tzinfo
 from functools import partial
@@ -48,6 +48,15 @@ WITH_FEEDBACK: Final = "items_with_feedback"
 GAP_COLUMNS: Final = ("impressions", "zero_result_impressions", WITH_FEEDBACK)
 """The counts that tell when feedback was missing."""
 
+LEAST_STEP: Final = 0.01
+"""By this part of a score an hour within which it changes is apart from both hours beside it."""
+LARGE_STEP: Final = 0.05
+"""And by this one from one of them."""
+STEP_Z: Final = 3.0
+"""And by so many standard errors from both."""
+
+_MeanOf: TypeAlias = Callable[[Integers, Floats], Floats]
+"""(bins,) hours and (hours, series) values → (bins, series) of earlier days."""
 _Key: TypeAlias = tuple[int, int]
 """(window, start) of a pane."""
 
@@ -135,7 +144,8 @@ class Timelines:
         usual = None
         if len(starts) and segment in self.segments:
             row = self.segments.index(segment)
-            usual, _ = self._usual(starts, ends, self._plan, slice(row, row + 1))
+            earlier = self._earlier(int(starts[-1]), self._plan, slice(row, row + 1))
+            usual = earlier.usual(self._hours_of(starts, ends))
         return np.full(len(starts), np.nan) if usual is None else usual[:, metric]
 
     def _known_of(self, hours: Sequence[int], falls: Sequence[Fall]) -> _KnownHours:
@@ -275,61 +285,121 @@ class Timelines:
         plan: Plan,
     ) -> ScoreTimeline:
         """By the columns of the metrics of a plan."""
-        units = np.array([metric.unit for metric in plan.metrics], np.float64)
-        columns = slice(len(plan.count_columns), plan.weight_column)
-
-        def column(which: int, scale: Floats | float = 1.0) -> Floats:
-            return np.asarray((rows[..., columns][..., which::3] / scale).reshape(len(rows), -1))
-
-        usual, yesterday = self._usual(starts, ends, plan)
-        return ScoreTimeline(
-            starts, ends, column(0), column(1, units), column(2, units), hourly, usual, yesterday
+        earlier, hours = self._earlier(int(starts[-1]), plan), self._hours_of(starts, ends)
+        return replace(
+            _timeline_of(plan, rows, starts, ends, hourly),
+            usual=earlier.usual(hours),
+            yesterday=earlier.yesterday(hours),
+            steps=earlier.steps(hours, ~hourly),
         )
 
-    def _usual(
-        self, starts: Integers, ends: Integers, plan: Plan, segments: slice = slice(None)
-    ) -> tuple[Floats | None, Floats | None]:
-        """(bins, series of these segments) twice: the mean over the weeks that have the hour of the
-        bin's middle; and until windows of a day know their weeks, that of the day before."""
-        hours, hour_ms = self._known.starts, self._plan.hour_ms
-        known_hours = (int(starts[-1]) - hours[0]) // hour_ms if hours else 0
-        if known_hours < DAY:
-            return None, None
-        means = self._hour_means(plan, segments)
-        of_bin = pane_start((starts + ends) // 2, hour_ms)
+    def _hours_of(self, starts: Integers, ends: Integers) -> Integers:
+        """(bins,) the hour of the middle of each bin."""
+        return pane_start((starts + ends) // 2, self._plan.hour_ms)
+
+    def _earlier(self, until_ms: int, plan: Plan, segments: slice = slice(None)) -> "_EarlierHours":
+        """The hours that are known of these segments, by the columns of the metrics of a plan."""
+        known, hour_ms = self._known, self._plan.hour_ms
+        starts = np.array(known.starts, np.int64)
+        shape = len(starts), len(self.segments), self._columns.stop
+        rows = np.array([self._hours[start].rows for start in known.starts]).reshape(shape)
+        timeline = _timeline_of(
+            plan, rows[:, segments], starts, starts + hour_ms, np.ones(len(starts), np.bool_)
+        )
+        fallen = known.fallen[:, segments].reshape(timeline.scored.shape)
+        known_hours = (until_ms - known.starts[0]) // hour_ms if known.starts else 0
+        return _EarlierHours(timeline, fallen, hour_ms, known_hours, self._zone)
+
+
+def _timeline_of(
+    plan: Plan, rows: Floats, starts: Integers, ends: Integers, hourly: Booleans
+) -> ScoreTimeline:
+    """The sums of rows, (bins, segments, columns), by the columns of the metrics of a plan."""
+    units = np.array([metric.unit for metric in plan.metrics], np.float64)
+    columns = slice(len(plan.count_columns), plan.weight_column)
+
+    def column(which: int, scale: Floats | float = 1.0) -> Floats:
+        parts = rows[..., columns][..., which::3] / scale
+        return np.asarray(parts.reshape(len(rows), parts.shape[1] * parts.shape[2]))
+
+    return ScoreTimeline(starts, ends, column(0), column(1, units), column(2, units), hourly)
+
+
+@dataclass(frozen=True, eq=False)
+class _EarlierHours:
+    """What the same hours have on earlier days."""
+
+    hours: ScoreTimeline
+    fallen: Booleans
+    """(hours, series) which of them tell nothing."""
+    hour_ms: int
+    known_hours: int
+    """How long ago the first one was."""
+    zone: tzinfo
+
+    def usual(self, of_bin: Integers) -> Floats | None:
+        """(bins, series): the mean over the weeks that have the hour of each bin; None before a
+        week is known."""
+        return self._over_weeks(of_bin, self.hours.means) if self._knows_weeks else None
+
+    def yesterday(self, of_bin: Integers) -> Floats | None:
+        """(bins, series): the mean of the same hour a day before; None before a day is known, and
+        once windows of a day know their weeks."""
+        return self._of_yesterday(of_bin, self.hours.means) if self._needs_yesterday else None
+
+    def steps(self, of_bin: Integers, fine: Booleans) -> Booleans | None:
+        """(bins, series): which of the bins that are `fine` have an hour within which the score
+        changes on earlier days, as its mean is that of neither hour beside it. None where none
+        has."""
+        found = np.zeros((len(of_bin), self.fallen.shape[1]), np.bool_)
+        hours, at = np.unique(of_bin[fine], return_inverse=True)
+        if self._knows_weeks:
+            found[fine] |= self._step(self._over_weeks, hours)[at]
+        if self._needs_yesterday:
+            found[fine] |= self._step(self._of_yesterday, hours)[at]
+        return found if found.any() else None
+
+    def _step(self, mean_of: _MeanOf, hours: Integers) -> Booleans:
+        """(hours, series): which are apart from both hours beside them by more than chance makes
+        them."""
+        own, error = (mean_of(hours, each) for each in (self.hours.means, self.hours.variances))
+        apart = []
+        for beside in (hours - self.hour_ms, hours + self.hour_ms):
+            step = np.abs(own - mean_of(beside, self.hours.means))
+            its_error = error + mean_of(beside, self.hours.variances)
+            apart.append(np.where(step > STEP_Z * np.sqrt(its_error), step / np.abs(own), 0.0))
+        return (np.minimum(*apart) > LEAST_STEP) & (np.maximum(*apart) > LARGE_STEP)
+
+    @property
+    def _knows_weeks(self) -> bool:
+        return self.known_hours >= WEEK
+
+    @property
+    def _needs_yesterday(self) -> bool:
         # Also of a fall: what is as low every night is no news in the second one.
-        yesterday = self._mean_before(of_bin, means, [1]) if known_hours < WEEK + 2 * DAY else None
-        if known_hours < WEEK:
-            return None, yesterday
-        fallen = self._known.fallen[:, segments].reshape(len(hours), -1)
-        told, weeks = np.where(fallen, np.nan, means), range(7, 7 * WEEKS + 1, 7)
+        return DAY <= self.known_hours < WEEK + 2 * DAY
+
+    def _over_weeks(self, of_bin: Integers, values: Floats) -> Floats:
+        told, weeks = np.where(self.fallen, np.nan, values), range(7, 7 * WEEKS + 1, 7)
         usual = self._mean_before(of_bin, told, weeks)
-        if fallen.any():
+        if self.fallen.any():
             # What had fallen in all weeks that are known: other days tell.
-            lacks = np.isnan(usual) & ~np.isnan(self._mean_before(of_bin, means, weeks))
+            lacks = np.isnan(usual) & ~np.isnan(self._mean_before(of_bin, values, weeks))
             usual = np.where(lacks, self._mean_before(of_bin, told, range(1, 7)), usual)
-        return usual, yesterday
+        return usual
 
-    def _hour_means(self, plan: Plan, segments: slice) -> Floats:
-        """(hours, series of these segments): the mean of each hour that is known; NaN where nothing
-        is scored."""
-        units = np.array([metric.unit for metric in plan.metrics], np.float64)
-        columns = slice(len(plan.count_columns), plan.weight_column)
-        hours = self._known.starts
-        rows = np.array([self._hours[start].rows[segments, columns] for start in hours])
-        scored, sums = rows[..., 0::3], rows[..., 1::3] / units
-        means = np.divide(sums, scored, out=np.full(scored.shape, np.nan), where=scored > 0)
-        return np.asarray(means.reshape(len(hours), -1))
+    def _of_yesterday(self, of_bin: Integers, values: Floats) -> Floats:
+        return self._mean_before(of_bin, values, [1])
 
-    def _mean_before(self, of_bin: Integers, means: Floats, days: Iterable[int]) -> Floats:
+    def _mean_before(self, of_bin: Integers, values: Floats, days: Iterable[int]) -> Floats:
         """(bins, series): the mean over the same hours so many local days before those of the bins;
-        NaN where none is known. `means` is (hours, series)."""
-        hour_ms, at = self._plan.hour_ms, {s: n for n, s in enumerate(self._known.starts)}
-        table = np.concatenate([means, np.full((1, means.shape[1]), np.nan)])
+        NaN where none is known. `values` is (hours, series)."""
+        hour_ms, at = self.hour_ms, {start: n for n, start in enumerate(self.hours.starts.tolist())}
+        table = np.concatenate([values, np.full((1, values.shape[1]), np.nan)])
         total, count = np.zeros((len(of_bin), table.shape[1])), np.zeros(1)
         for back in days:
             earlier = [
-                pane_start(each - days_before(each, back, self._zone, hour_ms), hour_ms)
+                pane_start(each - days_before(each, back, self.zone, hour_ms), hour_ms)
                 for each in of_bin.tolist()
             ]
             found = table[[at.get(start, -1) for start in earlier]]

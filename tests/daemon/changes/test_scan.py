@@ -46,6 +46,20 @@ def test_while_no_week_is_known_yesterday_must_show_the_fall_too() -> None:
     assert not scan(replace(quiet, yesterday=of_yesterday), up, NOISE).called.any()
 
 
+def test_an_hour_within_which_earlier_days_step_counts_as_a_whole_or_not_yet() -> None:
+    rng = np.random.default_rng(SEED)
+    fine = simulated(Kept(3 * HOUR_MS, panes_ms=3 * HOUR_MS), 5_000, 2, rng).first(75)
+    hours = fine.starts // HOUR_MS
+    first, *_, last = np.unique(hours)
+    steps = np.zeros(fine.scored.shape, bool)
+    steps[(hours == first + 1) | (hours == last), 0] = True
+    found = replace(fine, steps=steps).by_whole_hours
+    for before, now in zip(*((each.scored, each.sums, each.squares) for each in (fine, found))):
+        assert (now[~steps] == before[~steps]).all() and not now[hours == last, 0].any()
+        whole = now[hours == first + 1, 0]
+        assert whole == pytest.approx(before[hours == first + 1, 0].mean())
+
+
 @st.composite
 def timelines(draw: st.DrawFn) -> ScoreTimeline:
     """Any bins of any length with gaps, few and many impressions, steps, metrics of few values."""

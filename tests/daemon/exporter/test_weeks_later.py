@@ -2,6 +2,7 @@
 less of it, and what has not settled is measured by it."""
 
 import re
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import product
 
@@ -134,13 +135,31 @@ def test_where_all_weeks_that_are_known_had_fallen_other_days_tell_what_is_usual
     assert usual == pytest.approx(0.245 * RR_OF_FOUND, abs=0.04), "of the days since then"
 
 
-def test_what_happens_every_night_is_called_for_some_nights_and_then_usual() -> None:
-    """From a new installation on the first night is new, and no other one."""
+@pytest.mark.parametrize(
+    ("begins", "days", "looks"),
+    [(1, range(16), (2, 6, 10, 20)), (1.5, (0, 1, 2, 7, 8, 9, 14), (1.75, 2.5, 10))],
+)
+def test_what_happens_every_night_is_called_in_the_first_one_alone(
+    begins: float, days: Iterable[int], looks: Iterable[float]
+) -> None:
+    """In a new installation; also where it begins within an hour, of which earlier days know the
+    mean alone."""
     begin_ms = NOW_MS - 16 * DAY_MS
-    site = Site(begin_ms, NOW_MS * 2, 0.0, 60, shape=nights(0.33))
+    site = Site(begin_ms, NOW_MS * 2, 0.0, 60, shape=nights(0.33, begins))
     publisher, called = Publisher(PLAN), set()
-    for day, hour in product(range(16), (2, 6, 10, 20)):
-        now_ms = begin_ms + (24 * day + 12 + hour) * HOUR_MS
+    for day, hour in product(days, looks):
+        now_ms = begin_ms + round((24 * day + 12 + hour) * HOUR_MS)
         if reading(site, now_ms, publisher).clicks.changes.open:
             called.add(day)
     assert called == {0}
+
+
+def test_a_fall_in_an_hour_in_which_each_night_changes_is_called_once_the_hour_is_over() -> None:
+    broke_ms = NOW_MS - 10 * HOUR_MS - 20 * MINUTE_MS  # at 01:40
+    site = Site(broke_ms - 9 * DAY_MS, broke_ms, 0.3, 120, shape=nights(0.2, 1.5))
+    publisher = Publisher(PLAN)
+    found = [
+        bool(reading(site, broke_ms + minutes * MINUTE_MS, publisher).clicks.changes.open)
+        for minutes in (-60, -5, 10, 30)
+    ]
+    assert found == [False, False, False, True]

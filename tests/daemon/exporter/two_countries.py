@@ -111,6 +111,6 @@ def wave(height: float) -> Shape:
     return lambda at_ms: 1 + height * math.sin(2 * math.pi * (at_ms / HOUR_MS - 8) / 24)
 
 
-def nights(drop: float) -> Shape:
-    """So much less is found from 01:00 UTC to 08:00."""
-    return lambda at_ms: 1 - drop * (1 <= at_ms / HOUR_MS % 24 < 8)
+def nights(drop: float, hour: float = 1) -> Shape:
+    """So much less is found from this hour of a day in UTC to 08:00."""
+    return lambda at_ms: 1 - drop * (hour <= at_ms / HOUR_MS % 24 < 8)
