@@ -47,6 +47,9 @@ FALSE_CALLS: Final = 0.001
 """Probability that one answer calls any segment although none has changed."""
 DRIFT: Final = 0.006
 """Standard deviation of the change of a healthy search in an hour, as a share of its mean."""
+NOT_BEFORE: Final = (
+    "Not every lane keeps the period before: one is far ahead of another, or began anew."
+)
 LEAST_SCORED: Final = 30
 """Scored impressions from which on a mean is close enough to normally distributed."""
 
@@ -315,6 +318,8 @@ def recent_rows(reading: Reading, window: str, view: str, wanted: Query, beyond:
     if not shown or shown[0].end_ms is None:
         return Table(None, (), (), None)
     period, earlier = compared_periods(reading, window, shown[0].end_ms)
+    if earlier is None:
+        return Table(None, (), (), NOT_BEFORE)
     now = reading.selection.fold(shown[0].rows)
     before = reading.selection.fold(
         sum_panes(reading.snapshot, reading.views, earlier.window_at, earlier.starts)

@@ -81,15 +81,21 @@ def history(reading: Reading, metric: str, segment: Segment, window: str) -> His
     )
 
 
-def kept_starts(reading: MeasureScores, window_at: int, end_ms: int) -> list[int]:
-    """Start times of the panes of a window that every lane keeps, up to the pane of `end_ms`."""
+def kept_since(reading: MeasureScores, window_at: int, end_ms: int) -> int:
+    """Start of the first pane of a window that every lane keeps, as seen from `end_ms`; later than
+    that where a lane is so far ahead of the others."""
     timing = reading.plan.timing
     span = timing.windows[window_at]
-    first = max(
+    return max(
         pane_start(end_ms - timing.kept_ms(span), span.pane_ms) + span.pane_ms,
         kept_from(reading.views, reading.plan, window_at),
     )
-    return list(range(first, end_ms + 1, span.pane_ms))
+
+
+def kept_starts(reading: MeasureScores, window_at: int, end_ms: int) -> list[int]:
+    """Start times of the panes of a window that every lane keeps, up to the pane of `end_ms`."""
+    first = kept_since(reading, window_at, end_ms)
+    return list(range(first, end_ms + 1, reading.plan.timing.windows[window_at].pane_ms))
 
 
 def panes_of(
@@ -205,8 +211,9 @@ class Period:
         return Stretch(timestamp_text(self.starts[0]), timestamp_text(self.end_ms))
 
 
-def compared_periods(reading: Reading, window: str, end_ms: int) -> tuple[Period, Period]:
-    """The window that ends at `end_ms`, and the period that it is compared with.
+def compared_periods(reading: Reading, window: str, end_ms: int) -> tuple[Period, Period | None]:
+    """The window that ends at `end_ms`, and the period that it is compared with; None where not
+    every lane keeps all of that.
 
     That period is as long and ends an hour earlier, or one window length earlier for windows longer
     than an hour. It is made of the shortest panes that are kept for so long; if these do not divide
@@ -218,15 +225,16 @@ def compared_periods(reading: Reading, window: str, end_ms: int) -> tuple[Period
     span = timing.windows[window_at]
     now = Period(window_at, pane_starts(span, end_ms), span.pane_ms)
     back_ms = max(HOUR_MS, span.length_ms)
+    until_ms = reading.snapshot.as_of_ms or end_ms
     for kept_at, kept in enumerate(timing.windows):
         last_end = pane_start(min(now.end_ms - back_ms, now.starts[0]), kept.pane_ms)
         count = -(-span.length_ms // kept.pane_ms)
         starts = range(last_end - count * kept.pane_ms, last_end, kept.pane_ms)
-        until_ms = reading.snapshot.as_of_ms or end_ms
-        if starts[0] >= kept_starts(reading.clicks, kept_at, until_ms)[0]:
+        if starts[0] >= kept_since(reading.clicks, kept_at, until_ms):
             return now, Period(kept_at, starts, kept.pane_ms)
     starts = range(now.starts[0] - span.length_ms, now.starts[0], span.pane_ms)
-    return now, Period(window_at, starts, span.pane_ms)
+    is_kept = starts[0] >= kept_since(reading.clicks, window_at, until_ms)
+    return now, Period(window_at, starts, span.pane_ms) if is_kept else None
 
 
 MOST_HOUR_ROWS: Final = 100_000

@@ -140,12 +140,14 @@ def test_segments_are_listed_busiest_first() -> None:
 def test_an_hour_ago_is_an_hour_ago() -> None:
     reading = hourly([Shown()])
     now, before = compared_periods(reading, "1h", NOW_MS)
+    assert before is not None
     assert now.end_ms - before.end_ms == HOUR_MS
     assert (len(now.starts), len(before.starts)) == (30, 30)
 
 
 def test_a_short_window_is_compared_with_the_longer_panes_that_are_kept() -> None:
     now, before = compared_periods(hourly([Shown()]), "1m", NOW_MS)
+    assert before is not None
     assert (now.window_at, now.pane_ms, len(now.starts)) == (0, 2000, 30)
     assert (before.window_at, before.pane_ms, len(before.starts)) == (2, 120_000, 1)
     assert 0 <= now.end_ms - HOUR_MS - before.end_ms < 120_000
@@ -153,7 +155,35 @@ def test_a_short_window_is_compared_with_the_longer_panes_that_are_kept() -> Non
 
 def test_without_an_hour_it_is_the_window_just_before() -> None:
     now, before = compared_periods(reading_of([lane_view([Shown()])]), "1m", NOW_MS)
+    assert before is not None
     assert (before.end_ms, before.pane_ms) == (now.starts[0], now.pane_ms)
+
+
+@pytest.mark.parametrize("ahead_min", [30, 60, 140])
+def test_what_a_lane_far_ahead_has_dropped_is_compared_with_nothing(ahead_min: int) -> None:
+    """Windows of 5m, 1h and 24h: those that the lanes still share are shown. One search a minute
+    and lane."""
+    plan = replace(HOURLY, timing=timing([("5m", 300), ("1h", 3600), ("24h", 86400)], 1800, 60))
+    lanes = []
+    for lane, mark_ms in enumerate((NOW_MS, NOW_MS + ahead_min * MINUTE_MS)):
+        first_ms = plan.timing.dropped_before(plan.timing.windows[2], mark_ms)
+        shown = [Shown(time_ms=at_ms) for at_ms in range(first_ms, mark_ms, MINUTE_MS)]
+        lanes.append(lane_view(shown, lane=lane, plan=plan, watermark_ms=mark_ms))
+    reading = reading_of(lanes, plan)
+    for window in ("1h", "24h"):
+        if window not in {rows.window for rows in reading.snapshot.windows if rows.end_ms}:
+            continue
+        found = changes(
+            reading, window, "settled", {"metric": ["P@1"], "grouping": ["all"]}, "hour"
+        )
+        assert (found.remark is None) == (found.before is not None), window
+        if window == "24h":
+            assert (found.remark is None) == (ahead_min < 140)
+        for row in found.changes:
+            for side, stretch in ((row.now, found.now), (row.before, found.before)):
+                assert stretch is not None
+                start_ms, end_ms = stretch.span
+                assert side.impressions == 2 * (end_ms - start_ms) // MINUTE_MS
 
 
 def test_compared_periods_never_overlap() -> None:
@@ -163,7 +193,7 @@ def test_compared_periods_never_overlap() -> None:
     for end_ms in range(NOW_MS, NOW_MS + 600_000, 7_000):
         for window in ("1m", "59m", "6h"):
             now, before = compared_periods(reading, window, end_ms)
-            assert before.end_ms <= now.starts[0]
+            assert before is not None and before.end_ms <= now.starts[0]
 
 
 def test_a_fall_beyond_its_noise_is_called_with_its_beginning() -> None:
