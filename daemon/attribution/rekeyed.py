@@ -121,12 +121,16 @@ class Messages:
             lane.count("rejected", reason, count)
         for reason, count in mark.skipped.items():
             lane.count("skipped", skip_label(log, reason), count)
-        self._know([log_name(topic, n) for topic, of in mark.sources.items() for n in range(of)])
+        every = [log_name(topic, n) for topic, of in mark.sources.items() for n in range(of)]
+        self._know(every)
+        self._chain.know_all(every)
         for own in lane.offsets:  # it stands for what was not known yet
             self.marks.pop(own, None)
         if mark.clock_ms is None:
             return
-        self._chain.idle_ms[log] = mark.clock_ms
+        self._chain.end_ms[log] = mark.clock_ms
+        if not mark.is_idle:
+            return
         lateness_ms = lane.plan.timing.lateness_ms
         lifts = new_lifts(self.marks, lane.lifts, [log], lateness_ms, mark.clock_ms)
         if lifts:

@@ -64,10 +64,11 @@ from .fields import (
 )
 from .formats import FORMATS, decoder, rejected_future, too_large
 from .native import TIMED_DECODER, TimedFeedback, TimedImpression, native_text
-from .rekeyed import COUNTED, IDLE, NOTHING, Mark, Of, Place, event_text, mark_text, read_sent
+from .rekeyed import AT_END, COUNTED, NOTHING, Mark, Of, Place, event_text, mark_text, read_sent
 from .ubi import LISTS, LOGGED
 
 __all__ = (
+    "AT_END",
     "BY_ID",
     "COUNTED",
     "event_types",
@@ -89,7 +90,6 @@ __all__ = (
     "formats",
     "rejected_future",
     "grade_value",
-    "IDLE",
     "identifier",
     "identifiers",
     "Impression",

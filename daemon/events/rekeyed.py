@@ -19,10 +19,11 @@ Place: TypeAlias = tuple[int, int]
 """(offset, number in its record) of something in a source. Places are sent in ascending order."""
 NOTHING: Final[Place] = (-1, -1)
 """Before the first: a run of the stage has sent nothing yet."""
-IDLE: Final = -2
-"""The number of an idle mark, at the next offset: before all that this record will bring."""
-COUNTED: Final = -1
+COUNTED: Final = -2
 """The number of a mark that stands before the events of a record."""
+AT_END: Final = -1
+"""The number of an end mark, at the next offset: before all events that this record will bring, and
+behind what was told of those before it."""
 
 
 class Of(msgspec.Struct, array_like=True, frozen=True):
@@ -50,7 +51,9 @@ class Mark(msgspec.Struct, tag_field="type", tag="mark", frozen=True, omit_defau
     sources: dict[str, int]
     """Topic → partitions: all sources that there are."""
     clock_ms: int | None = None
-    """Of an idle mark: when the source was seen at its end."""
+    """Of an end mark: when the source was seen at its end."""
+    is_idle: bool = False
+    """Of an end mark: whether it got no record for so long that none is waited for."""
     rejected: dict[str, int] = {}
     """By reason: what the stage refused since the last mark that counts."""
     skipped: dict[str, int] = {}

@@ -51,8 +51,8 @@ NOTE_EVERY_S: Final = 3600.0
 """Kafka forgets what a group stores with a topic that it does not read, after some days."""
 WATCH_S: Final = 1.0
 COMMIT_EVERY_S: Final = 1.0
-IDLE_EVERY_S: Final = 5.0
-"""How often an idle source says that it still is."""
+ENDS_EVERY_S: Final = 5.0
+"""How often sources say that they are at their ends."""
 TURN_MESSAGES: Final = 500
 """After so many records and messages, of some 6 µs each, others get their turn. Lanes beside it are
 to find as many at once: however small a batch is, it costs a millisecond."""
@@ -108,7 +108,7 @@ class RekeyStage:
         self._letters: list[DeadLetter] = []
         self._failures = 0
         self._idle = IdleLogs(ports.settings.idle_after_s)
-        self._idle_said_s = self._settled_s = -COMMIT_EVERY_S
+        self._ends_said_s = self._settled_s = -COMMIT_EVERY_S
         self._look_s = 0.0
         """When sources that are stopped are looked at again."""
         self._reader = StageReader(ports.note)
@@ -254,7 +254,7 @@ class RekeyStage:
         for place in self._reader.unreadable.keys() & self._runs.keys():
             del self._runs[place]
             self._stop(place, self._reader.unreadable[place])
-        await self._say_idle()
+        await self._say_ends()
         if time.monotonic() - self._settled_s >= COMMIT_EVERY_S:
             await self._settle(generation)
 
@@ -284,11 +284,12 @@ class RekeyStage:
         none = not self._runs and not self.stopped
         self._diagnosis.check_if(none or not all(map(consumer.partitions_for_topic, topics)))
 
-    async def _say_idle(self) -> None:
-        """Say of which sources there was nothing for long, and show how far all are."""
-        if time.monotonic() - self._idle_said_s < IDLE_EVERY_S:
+    async def _say_ends(self) -> None:
+        """Say which sources are at their ends, and for which of these there was nothing for long;
+        show how far all are."""
+        if time.monotonic() - self._ends_said_s < ENDS_EVERY_S:
             return
-        self._idle_said_s, now_ms = time.monotonic(), int(time.time() * 1000)
+        self._ends_said_s, now_ms = time.monotonic(), int(time.time() * 1000)
         consumer, at_end = self._consumer, dict[TopicPartition, int]()
         for place in list(self._runs):
             position, end = await consumer.position(place), consumer.highwater(place)
@@ -296,9 +297,11 @@ class RekeyStage:
                 self._ports.show_lag(*place, max(end - position, 0))
             if is_at_end(position, end, consumer.last_poll_timestamp(place), now_ms):
                 at_end[place] = position
-        for place in self._idle.find(at_end, time.monotonic()) & self._runs.keys():
-            for message in self._runs[place].idle(now_ms):
-                await self._producer.send(message)
+        idle = self._idle.find(at_end, time.monotonic())
+        for place in at_end:
+            if (run := self._runs.get(place)) is not None:
+                for message in run.at_end(now_ms, is_idle=place in idle):
+                    await self._producer.send(message)
 
     async def _settle(self, generation: int) -> None:
         """Commit how far everything is that was sent, once it is acknowledged."""

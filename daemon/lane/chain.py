@@ -23,7 +23,7 @@ from typing import Final
 import msgspec
 
 from ..errors import SourceReplaced
-from ..events import IDLE, NOTHING, Mark, Of, Place
+from ..events import AT_END, NOTHING, Mark, Of, Place
 from .log_names import log_name
 
 TAKEN: Final = "taken"
@@ -34,7 +34,7 @@ WAY_OUT: Final = "Set [rekey] topic to a new name: all is then read again, under
 
 
 UNKNOWN: Final = ""
-"""Stands for all sources of which nothing was taken."""
+"""Stands for all sources of which nothing was taken, until a mark has named them."""
 
 
 def verdict(last: Place, of: Of) -> str:
@@ -68,25 +68,34 @@ class Chain:
     """The last message that was taken of each source."""
 
     taken: Taken = field(default_factory=Taken)
-    idle_ms: dict[str, int] = field(default_factory=dict)
-    """Log → when it was last seen at its end, of those that sent nothing since."""
+    end_ms: dict[str, int] = field(default_factory=dict)
+    """Log → when it was last seen at its end: all that it had then was taken."""
     outcomes: Counter[str] = field(default_factory=Counter)
     """Messages by verdict since this was last reported: how the process works, and no part of the
     lane's counts."""
 
     def takes(self, of: Of) -> bool:
-        """Whether a message counts; notes that it was taken. Nothing follows an idle mark, which
+        """Whether a message counts; notes that it was taken. Nothing follows an end mark, which
         may come any number of times, or never."""
         log, taken = log_name(of.topic, of.partition), self.taken
         found = verdict(taken.last.get(log, NOTHING), of)
-        if found == EARLY and (log if log in taken.last else UNKNOWN) in taken.after_gap:
+        if found == TAKEN:
+            taken.after_gap.discard(log)  # nothing is missing up to here
+        elif found == EARLY and (log in taken.after_gap or self._is_unknown(log)):
             found = TAKEN
         self.outcomes[found] += 1
-        if found == TAKEN and of.number != IDLE:
+        if found == TAKEN and of.number != AT_END:
             taken.last[log] = of.place
             taken.after_gap.discard(log)
-            self.idle_ms.pop(log, None)
         return found == TAKEN
+
+    def _is_unknown(self, log: str) -> bool:
+        return UNKNOWN in self.taken.after_gap and log not in self.taken.last
+
+    def know_all(self, logs: Iterable[str]) -> None:
+        """Note all logs that there are. What comes later has nothing that was lost before."""
+        self.taken.after_gap |= {log for log in logs if self._is_unknown(log)}
+        self.taken.after_gap.discard(UNKNOWN)
 
     def require_same_life(self, topic: str, life: str) -> None:
         """Note the id of a topic. Raises SourceReplaced where another one was taken."""
@@ -104,11 +113,11 @@ class Chain:
     def note_gap(self) -> None:
         """Note that messages are lost: who has sent them does not send them again."""
         self.taken.after_gap = {UNKNOWN, *self.taken.last}
-        self.idle_ms.clear()
+        self.end_ms.clear()
 
     def complete_ms(self, logs: Iterable[str]) -> int | None:
-        """Up to which instant all of these logs are known to have nothing else; None where one of
-        them is not idle."""
-        seen = [self.idle_ms.get(log) for log in logs]
+        """Up to which instant all that these logs had was taken; None where one of them was not
+        seen at its end."""
+        seen = [self.end_ms.get(log) for log in logs]
         known = [at_ms for at_ms in seen if at_ms is not None]
         return min(known) if known and len(known) == len(seen) else None

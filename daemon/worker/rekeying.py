@@ -17,8 +17,8 @@ import msgspec
 from msgspec.structs import replace
 
 from ..events import (
+    AT_END,
     COUNTED,
-    IDLE,
     NOTHING,
     Decoded,
     Event,
@@ -163,10 +163,10 @@ class SourceRun:
         if not self._is_untold:
             self.point = self._next, self._state.text()
 
-    def idle(self, clock_ms: int) -> Iterator[Message]:
-        """Send that the source was seen at its end, without a record for long."""
+    def at_end(self, clock_ms: int, *, is_idle: bool) -> Iterator[Message]:
+        """Send that the source was seen at its end; `is_idle`: and got no record for long."""
         for partition in range(self._targets.partitions):
-            yield self._mark(partition, (self._next, IDLE), None, clock_ms)
+            yield self._mark(partition, (self._next, AT_END), None, clock_ms, is_idle)
 
     @property
     def _pane(self) -> int | None:
@@ -201,10 +201,15 @@ class SourceRun:
         return message
 
     def _mark(
-        self, partition: int, place: Place, at_ms: int | None, clock_ms: int | None = None
+        self,
+        partition: int,
+        place: Place,
+        at_ms: int | None,
+        clock_ms: int | None = None,
+        is_idle: bool = False,
     ) -> Message:
         of, sources = self._of(partition, place), dict(self._targets.sources)
-        mark = Mark(of, sources, clock_ms, life=self._life)
+        mark = Mark(of, sources, clock_ms, is_idle, life=self._life)
         if partition == self._home and clock_ms is None:
             untold = {"rejected": dict(self.rejected), "skipped": dict(self.skipped)}
             mark = replace(mark, **untold, lost_from=self._lost_from)

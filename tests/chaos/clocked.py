@@ -4,7 +4,7 @@
 
 STEP_FILE contains the offset of the clock in seconds, as eight bytes that are read whenever the
 clock is. Only the wall clock is stepped, as an administrator or NTP would. Owners check their lanes
-every VERIFY_EVERY_S, and stages say every IDLE_EVERY_S what is idle: rounds are short.
+every VERIFY_EVERY_S, and stages say every ENDS_EVERY_S what is at its end: rounds are short.
 """
 
 import importlib
@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 VERIFY_EVERY_S = 2.0
-IDLE_EVERY_S = 1.0
+ENDS_EVERY_S = 1.0
 STEP = struct.Struct("<d")
 
 
@@ -42,5 +42,5 @@ if __name__ == "__main__":
     memory_repair = importlib.import_module("relevanced.daemon.worker.memory_repair")
     setattr(memory_repair, "VERIFY_EVERY_S", VERIFY_EVERY_S)
     stage = importlib.import_module("relevanced.daemon.kafka.stage")
-    setattr(stage, "IDLE_EVERY_S", IDLE_EVERY_S)
+    setattr(stage, "ENDS_EVERY_S", ENDS_EVERY_S)
     runpy.run_module("relevanced.daemon", run_name="__main__")

@@ -1,6 +1,6 @@
 """Which messages of the stage a lane takes."""
 
-from relevanced.daemon.events import IDLE, NOTHING, Of, Place
+from relevanced.daemon.events import AT_END, NOTHING, Of, Place
 from relevanced.daemon.lane import Chain, Taken
 
 
@@ -18,12 +18,12 @@ def test_a_message_is_taken_once_and_after_the_one_that_it_names() -> None:
     assert chain.outcomes == {"taken": 4, "repeat": 1, "early": 1}
 
 
-def test_nothing_follows_an_idle_mark() -> None:
+def test_nothing_follows_an_end_mark() -> None:
     chain = Chain()
     assert taken(chain, (4, 0), NOTHING)
-    assert taken(chain, (5, IDLE), (4, 0)) and taken(chain, (5, IDLE), (4, 0))
+    assert taken(chain, (5, AT_END), (4, 0)) and taken(chain, (5, AT_END), (4, 0))
     assert taken(chain, (5, 0), (4, 0))
-    assert not taken(chain, (5, IDLE), (4, 0)), "the source has gone on"
+    assert not taken(chain, (5, AT_END), (4, 0)), "the source has gone on"
 
 
 def test_after_a_gap_the_first_message_of_each_source_is_taken() -> None:
@@ -36,9 +36,24 @@ def test_after_a_gap_the_first_message_of_each_source_is_taken() -> None:
     assert not taken(chain, (5, 0), (4, 0), partition=1)
 
 
-def test_a_lane_is_complete_once_all_its_logs_are_idle() -> None:
-    chain = Chain(idle_ms={"clicks/0": 70, "clicks/1": 60})
+def test_a_source_that_lost_nothing_in_a_gap_loses_nothing_after_it() -> None:
+    """Its first message failed, and comes again behind the second one."""
+    chain = Chain(Taken({"clicks/0": (4, 0)}))
+    chain.note_gap()
+    chain.know_all(["clicks/0", "clicks/1", "clicks/2"])
+    assert taken(chain, (3, 0), (2, 5), partition=1), "what came before it may be lost"
+    assert taken(chain, (0, AT_END), NOTHING, partition=2), "it had sent nothing yet"
+    for partition in (2, 3):  # 3 came since
+        assert not taken(chain, (1, 0), (0, 0), partition=partition)
+        assert taken(chain, (0, 0), NOTHING, partition=partition)
+        assert taken(chain, (1, 0), (0, 0), partition=partition)
+
+
+def test_a_lane_has_all_up_to_when_the_last_of_its_logs_was_seen_at_its_end() -> None:
+    chain = Chain(end_ms={"clicks/0": 70, "clicks/1": 60})
     assert chain.complete_ms(["clicks/0", "clicks/1"]) == 60
     assert chain.complete_ms(["clicks/0", "clicks/2"]) is None
     assert taken(chain, (4, 0), NOTHING, partition=1)
+    assert chain.complete_ms(["clicks/0", "clicks/1"]) == 60, "also once more came"
+    chain.note_gap()
     assert chain.complete_ms(["clicks/0", "clicks/1"]) is None

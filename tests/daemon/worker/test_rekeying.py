@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -132,6 +133,8 @@ def test_records_that_were_deleted_unread_count_once_however_often_a_run_begins(
     assert lost.to_commit == lost.point and lost.point[0] == 50
     told = list(lost.begin())
     assert lost.point[0] == 70
+    at_end = lane_with([*before, *told, *lost.at_end(START_MS, is_idle=False)])
+    assert at_end.chain is not None and at_end.chain.complete_ms(["shown/0"]) == START_MS
     again = run_from(80, lost_from=50)  # the first was not committed, and more is gone
     assert again.point[0] == 50
     told += again.begin()
@@ -146,6 +149,23 @@ def test_what_was_read_and_not_committed_is_no_loss() -> None:
     lane = lane_with([*before, *late.begin(), *sent(late, *map(shown, range(20, 31)), first=60)])
     assert lane.counts["gap_records"] == Counter()
     assert lane.counts["events"] == {"impression": 31}
+
+
+@pytest.mark.parametrize("is_idle", [False, True])
+def test_a_source_at_its_end_holds_back_no_clock_whatever_its_records_are(is_idle: bool) -> None:
+    """They are refused, as of a broken release. No watermark follows the clock before the source is
+    idle; all that it has was taken."""
+    other = SourceRun("shown", 0, 0, SourceState(), replace(TARGETS, partitions=1))
+    broken = SourceRun("clicks", 0, 0, SourceState(), replace(TARGETS, partitions=1))
+    messages = sent(other, shown(0), shown(60_000), first=0)
+    messages += broken.read(0, START_MS, [Rejected("not_json")])
+    clock_ms = START_MS + 600_000
+    for run, idle in ((broken, is_idle), (other, False)):
+        messages += run.at_end(clock_ms, is_idle=idle)
+    lane = lane_with([*messages, *sent(other, shown(60_001), first=2)])
+    assert lane.chain is not None and lane.counts["rejected"] == {"not_json": 1}
+    assert lane.chain.complete_ms(["shown/0", "clicks/0"]) == clock_ms
+    assert lane.lifts.keys() == ({"clicks/0"} if is_idle else set())
 
 
 def test_a_lane_stops_at_a_source_that_was_created_again() -> None:
