@@ -367,7 +367,9 @@ class _EarlierHours:
         for beside in (hours - self.hour_ms, hours + self.hour_ms):
             step = np.abs(own - mean_of(beside, self.hours.means))
             its_error = error + mean_of(beside, self.hours.variances)
-            apart.append(np.where(step > STEP_Z * np.sqrt(its_error), step / np.abs(own), 0.0))
+            with np.errstate(divide="ignore", invalid="ignore"):
+                share = step / np.abs(own)
+            apart.append(np.where(step > STEP_Z * np.sqrt(its_error), share, 0.0))
         return (np.minimum(*apart) > LEAST_STEP) & (np.maximum(*apart) > LARGE_STEP)
 
     @property

@@ -145,13 +145,16 @@ class HourSources:
         coverage = next((view.coverage for view in views if view.coverage), None)
         begun = (min(view.hours, default=NEVER) for view in views)
         settled = [v.settled_before for v in views if v.has_events and v.settled_before is not None]
-        born_ms = max(min(begun, default=NEVER), ALWAYS if coverage is None else coverage.hours)
-        kept_ms = ALWAYS
+        whole_ms = ALWAYS if coverage is None else coverage.hours
+        dropped_ms = kept_ms = ALWAYS
         if settled:
             # A lane that is behind still has hours that the others have dropped.
-            born_ms = max(born_ms, kept_rows.kept_from(max(settled), plan))
+            dropped_ms = kept_rows.kept_from(max(settled), plan)
             kept_ms = kept_rows.kept_from(min(settled), plan)
+        born_ms = max(min(begun, default=NEVER), whole_ms, dropped_ms)
         lost = frozenset[int]().union(*(view.lost_hours for view in views))
+        # What a lane that began anew no longer has; the others do.
+        lost |= {at for view in views for at in view.hours if dropped_ms <= at < whole_ms}
         found = HourSources(plan, coverage, born_ms, kept_ms, views, (), past, lost_of_lanes=lost)
         if before is not None and found._key == before._key:
             parts, taken = before.parts, before.taken

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from relevanced.daemon.events import timestamp_text
 from relevanced.daemon.experiments import Tallies, Tracking
@@ -20,10 +21,10 @@ from relevanced.daemon.http import (
     buckets,
     hours,
 )
-from relevanced.daemon.lane import PAGE_ROWS
-from relevanced.daemon.storage import Filling, InForce, Part, StoredPast, pack_page
+from relevanced.daemon.lane import PAGE_ROWS, since_the_beginning
+from relevanced.daemon.storage import Filling, InForce, Part, StoredPast, first_layouts, pack_page
 from relevanced.daemon.telemetry import Telemetry
-from relevanced.daemon.views import HourSources, LaneView, evaluate
+from relevanced.daemon.views import HourSources, LaneView, covered, evaluate
 from relevanced.metrics import Design, UserBuckets, compare_arms, over_all
 from tests.arms import SPEC, finding, partly_defined, stratified_arms
 from tests.daemon.exporter.test_baselines import (
@@ -108,6 +109,17 @@ def test_a_lost_hour_is_named_and_left_out() -> None:
     found = hours(reading_of(lane), {"metric": ["P@1"], "grouping": ["all"]}, None, None)
     assert len(found.lost) == 1 and len(found.rows) == 7
     assert found.lost[0] not in {row.start for row in found.rows}
+
+
+def test_hours_that_a_lane_lost_when_it_began_anew_are_named() -> None:
+    """The other lane keeps them: without a word they would seem to have had no traffic."""
+    first, lanes = first_layouts(InForce(PLAN, 1)), list[LaneView]()
+    for count, begun_ms in ((8, None), (5, NOON - 5 * HOUR_MS - 90_000)):
+        layouts = structs.replace(first, since=since_the_beginning(PLAN, begun_ms))
+        lanes.append(replace(shown(lane_of(steady(count))), layouts=layouts))
+    found = hours(reading_of(*covered(lanes, PLAN)), {"metric": ["P@1"]}, None, None)
+    named = [timestamp_text(NOON - ago * HOUR_MS) for ago in (8, 7, 6)]
+    assert list(found.lost) == named and not {row.start for row in found.rows} & {*named}
 
 
 def test_a_lost_hour_that_is_filled_is_shown_as_the_filling_has_it() -> None:
