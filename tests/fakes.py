@@ -9,6 +9,7 @@ from relevanced.daemon.errors import Damaged, Lost
 from relevanced.daemon.storage import (
     LOGS_FIELD,
     NO_MARKS,
+    SINCE_FIELD,
     Commit,
     DamagedLane,
     Head,
@@ -16,7 +17,9 @@ from relevanced.daemon.storage import (
     LogMarks,
     blob_keys,
     encoded,
+    head,
     head_of,
+    ids_of,
     missing_keys,
     start_of,
 )
@@ -33,9 +36,16 @@ class Verified:
         raise NotImplementedError
 
     async def begin_anew(
-        self, lane: int, found: str, token: str, start: Mapping[str, int], logs: LogMarks = NO_MARKS
+        self,
+        lane: int,
+        found: str,
+        token: str,
+        start: Mapping[str, int],
+        logs: LogMarks = NO_MARKS,
+        since_ms: int | None = None,
     ) -> Head:
-        return self.lane_of(lane).begin_anew(found, token, msgspec.json.encode(start), logs)
+        begin = msgspec.json.encode(start)
+        return self.lane_of(lane).begin_anew(found, token, begin, logs, since_ms)
 
     async def may_begin_anew(self, lane: int) -> bool:
         return self.permitted
@@ -69,11 +79,20 @@ class MemoryLane:
         except Damaged as error:
             raise DamagedLane(0, str(error.__cause__), token, self._start()) from error
 
-    def begin_anew(self, found: str, token: str, offsets: bytes, logs: LogMarks = NO_MARKS) -> Head:
+    def begin_anew(
+        self,
+        found: str,
+        token: str,
+        offsets: bytes,
+        logs: LogMarks = NO_MARKS,
+        since_ms: int | None = None,
+    ) -> Head:
         if self.fields.get("token", b"") != found.encode():
             raise Lost
         self.fields, self.names, self.blobs, self.listed = {}, {}, {}, {}
-        return self.claim(token, offsets, logs)
+        self.claim(token, offsets, logs)
+        self.fields |= {} if since_ms is None else {SINCE_FIELD: b"%d" % since_ms}
+        return head_of(self.fields)
 
     def verify(self, token: str, sequence: int, keys: Sequence[str] | None = None) -> list[str]:
         if (self.fields.get("token"), self.fields.get("sequence")) != (
@@ -86,7 +105,13 @@ class MemoryLane:
         return [key for key in (self.listed if keys is None else keys) if key not in self.blobs]
 
     def _start(self) -> LaneStart:
-        return LaneStart(msgspec.json.decode(self.fields["start"], type=dict[str, int]), {})
+        """What is noted of it outside of the head."""
+        offsets = msgspec.json.decode(self.fields["start"], type=dict[str, int])
+        replaced = msgspec.json.decode(self.fields.get("counts", b"{}")).get("replaced_logs", {})
+        ids = ids_of(head.decoded(self.fields.get(LOGS_FIELD, b"{}")))
+        since = self.fields.get(SINCE_FIELD)
+        own_ids = {log: id_ for log, id_ in ids.items() if log not in replaced}
+        return LaneStart(offsets, own_ids, None if since is None else int(since))
 
     def is_counted(self) -> bool:
         there = (b"%d" % len(self.listed), b"%d" % len(self.names))

@@ -141,10 +141,9 @@ def since_the_beginning(plan: Plan, lost_before: Instant = None) -> Since:
     )
 
 
-def begin_at(lane: Lane, first_ms: int) -> Since:
-    """Let a lane that has read nothing yet hold only from an instant on: what it had before is
+def begin_at(lane: Lane, pane_ms: int) -> Since:
+    """Let a lane that has read nothing yet hold only from a base pane on: what it had before is
     lost, and no sum of lanes may reach further back."""
-    pane_ms = -(-first_ms // lane.plan.timing.base_ms) * lane.plan.timing.base_ms
     if lane.queries is not None:
         begin_queries(lane, pane_ms)
         begin_missing(lane, pane_ms)

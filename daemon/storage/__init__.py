@@ -18,6 +18,7 @@ from .head import (
     NO_MARKS,
     NO_STALL,
     QUERIES_FIELD,
+    SINCE_FIELD,
     AcceptedLog,
     BlockEntry,
     Head,
@@ -113,7 +114,7 @@ from .redis.port import Answer, DamagedLane, LaneDelta, Store, Term, missing_key
 from .redis.registers import PERMISSION_S, AcceptedLogs, LaneRegister, MarkerLog
 from .redis.succession import RETIRED_MS, SILENT_MS, Generation, LayoutRegistry
 from .redis.tables import PastStore, QueryStore
-from .restore import lose_before, lose_hours, names_of, past_hour_keys, plan_repair, rebuild
+from .restore import lose_hours, names_of, past_hour_keys, plan_repair, rebuild
 from .row_pages import (
     CLASSES_FIELD,
     JUDGEMENTS_FIELD,
@@ -196,7 +197,6 @@ __all__ = (
     "LogMark",
     "LogMarks",
     "LOGS_FIELD",
-    "lose_before",
     "lose_hours",
     "MarkerLog",
     "merged",
@@ -243,6 +243,7 @@ __all__ = (
     "SIGN_OF_LIFE_EVERY_S",
     "RETIRED_MS",
     "SILENT_MS",
+    "SINCE_FIELD",
     "StallMark",
     "start_of",
     "Store",

@@ -100,6 +100,8 @@ class LaneStart(msgspec.Struct, array_like=True, frozen=True):
     """By log."""
     topic_ids: dict[str, str]
     """Of the logs that these offsets are of; none of a log that has been replaced since."""
+    since_ms: int | None = None
+    """As `Head.since_ms`."""
 
     def is_in(self, logs: LogMarks) -> bool:
         """Whether these are the logs that the lane began in. A cluster without topic ids cannot
@@ -244,6 +246,8 @@ LOGS_FIELD: Final = "logs"
 LIFTS_FIELD: Final = "lifts"
 START_FIELD: Final = "start"
 """Written by lanes that have any."""
+SINCE_FIELD: Final = "since"
+"""Written where a lane begins anew, and a part of what it had is lost."""
 TAKEN_FIELD: Final = "taken"
 """Written by lanes of what a stage sends."""
 IDLE_FIELD: Final = "idle"
@@ -309,6 +313,9 @@ class Head:
     idle_ms: int | None = None
     start: Mapping[str, int] | None = None
     """Offsets at which the lane began."""
+    since_ms: int | None = None
+    """From which instant on, by the timestamps of records, it has all of its logs, where it began
+    anew and what it had before is lost; None: from where it began."""
     logs: LogMarks = field(default_factory=dict)
     """By log."""
     stall: StallMark | None = None
@@ -335,6 +342,11 @@ class Head:
         """The watermark of the lane; None while a log has none."""
         return lane_watermark_ms(self.watermarks, self.lifts)
 
+    def whole_from(self, base_ms: int) -> int | None:
+        """Start of the first base pane, of this length, of which the lane has all, in ms; None: it
+        lost nothing when it began."""
+        return None if self.since_ms is None else -(-self.since_ms // base_ms) * base_ms
+
 
 WRITTEN_BY_COMMITS: Final = ("watermarks", "counts", "state", "keys", "names")
 """Fields that the head has after the first commit."""
@@ -353,11 +365,14 @@ def whole_or_damaged(what: str) -> Iterator[None]:
         ) from error
 
 
-def new_head(token: str, start: Mapping[str, int], logs: LogMarks) -> list[str | int | bytes]:
+def new_head(
+    token: str, start: Mapping[str, int], logs: LogMarks, since_ms: int | None = None
+) -> list[str | int | bytes]:
     """Return the number of fields of a new lane's head, then the fields and their values."""
     begin = msgspec.json.encode(start)
     fields = {"offsets": begin, START_FIELD: begin, UNSWEPT: token.encode()}
     fields |= {LOGS_FIELD: encoded(logs)} if logs else {}
+    fields |= {} if since_ms is None else {SINCE_FIELD: str(since_ms).encode()}
     return [len(fields), *(part for pair in fields.items() for part in pair)]
 
 
@@ -367,7 +382,7 @@ def start_of(head: Head) -> LaneStart | None:
         return None
     replaced = head.counts.get("replaced_logs", {})
     ids = {topic: id_ for topic, id_ in ids_of(head.logs).items() if topic not in replaced}
-    return LaneStart(dict(head.start), ids)
+    return LaneStart(dict(head.start), ids, head.since_ms)
 
 
 def head_of(fields: Mapping[str, bytes]) -> Head:
@@ -390,6 +405,7 @@ def _head_of(fields: Mapping[str, bytes]) -> Head:
         state=unpack(fields["state"], WriterState) if "state" in fields else WriterState(),
         idle_ms=int(idle) or None,  # 0: it was taken back
         start=_offsets(fields[START_FIELD]) if START_FIELD in fields else None,
+        since_ms=int(fields[SINCE_FIELD]) if SINCE_FIELD in fields else None,
         logs=decoded(fields.get(LOGS_FIELD, b"{}")),
         stall=unpack_mark(fields.get(STALL_FIELD, NO_STALL)),
         queries=unpack(queries, QueryHead) if (queries := fields.get(QUERIES_FIELD)) else None,

@@ -5,8 +5,8 @@ Keys of a lane, after its prefix:
     head            hash: token, sequence, offsets, watermarks, counts, idle mark, start, state,
                     logs (see `head`), stall (see `head`), queries (see `queries`),
                     judged and judgements (see `row_pages`); how many keys `changes` and how many
-                    fields `names` must have; and `unswept` while keys of an earlier lane of this
-                    number may be left
+                    fields `names` must have; `since` where it began anew after a loss; and
+                    `unswept` while keys of an earlier lane of this number may be left
     names           hash: segment id → [grouping id, segment]
     open:N          a block of open state (see `open_blocks`)
     rows:W:START:P  page P of the rows of the pane that begins at START (ms) of the window of W

@@ -126,6 +126,10 @@ def rebuild(
     elif stored.last.generation != in_force.generation:
         claimed.layouts = renewed(stored, in_force)
         claimed.layouts_stored = False
+    pane_ms = head.whole_from(plan.timing.base_ms)
+    if pane_ms is not None and not head.sequence:
+        since = begin_at(lane, pane_ms)
+        claimed.layouts = msgspec.structs.replace(claimed.layouts, since=since)
     return claimed
 
 
@@ -319,12 +323,6 @@ def lose_hours(lane: Lane, missing: Sequence[str]) -> None:
     for start in [row_pages.hour_of(key) for key in missing]:
         if start is not None and lane.queries is not None:
             lane.queries.examples.lose(start)
-
-
-def lose_before(claimed: ClaimedLane, first_ms: int) -> None:
-    """Note that what a lane, which begins again, had before an instant is lost."""
-    since = begin_at(claimed.lane, first_ms)
-    claimed.layouts = msgspec.structs.replace(claimed.layouts, since=since)
 
 
 def plan_repair(claimed: ClaimedLane, idle_ms: int | None = None) -> Commit:

@@ -100,7 +100,7 @@ class LaneOpening:
 
     def commit_confirmed(self, lane: int) -> None:
         """Note that the store confirmed a commit: what it loses from now on is another loss."""
-        self._recovery.begun_anew.pop(lane, None)
+        self._recovery.begun_anew.discard(lane)
 
     async def open(self, lane: int, attempt: Attempt) -> ClaimedLane:
         """Claim the lane, and return it ready to read on.

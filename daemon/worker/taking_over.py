@@ -19,7 +19,7 @@ from ..config import Ago, LogEnd, Start
 from ..errors import Damaged, Unavailable
 from ..events import LogRecord, timestamp_text
 from ..judgements import Directory, Judgements, QueryClasses
-from ..lane import topic_of
+from ..lane import latest, topic_of
 from ..schemas import SchemaId
 from ..storage import (
     LAYOUTS_KEY,
@@ -34,7 +34,6 @@ from ..storage import (
     ids_of,
     is_past,
     layouts_of,
-    lose_before,
     lose_hours,
     missing_keys,
     rebuild,
@@ -118,9 +117,8 @@ class Recovery:
         self._clock = process.clock
         self._reading = asyncio.Semaphore(READ_AT_ONCE)
         self._rebuilding = asyncio.Lock()
-        self.begun_anew: dict[int, int | None] = {}
-        """Damaged lanes that begin anew here, until their first commit: their loss is counted.
-        Since when, in ms, their logs have all of them; None: nothing is lost."""
+        self.begun_anew: set[int] = set()
+        """Damaged lanes that begin anew here, until their first commit: their loss is counted."""
 
     async def take(
         self, lane: int, begin: Mapping[str, int], start: Start, logs: LogMarks
@@ -131,13 +129,9 @@ class Recovery:
         Raises Damaged where an operator must decide, Lost, Unavailable, LaneLost."""
         try:
             head = await self._store.claim(lane, secrets.token_hex(8), begin, logs)
-            claimed = await self._read(lane, head, list(begin))
+            return await self._read(lane, head, list(begin))
         except DamagedLane as damage:
-            claimed = await self._begin_anew(lane, damage, start, logs)
-        first_ms = self.begun_anew.get(lane)
-        if first_ms is not None and not claimed.sequence:
-            lose_before(claimed, first_ms)
-        return claimed
+            return await self._begin_anew(lane, damage, start, logs)
 
     async def _begin_anew(
         self, lane: int, damage: DamagedLane, setting: Start, logs: LogMarks
@@ -156,10 +150,13 @@ class Recovery:
             raise damage
         begin = {topic: known.get(topic, first) for topic, first in earliest.items()}
         lost = [name for name, first in earliest.items() if known.get(name, -1) < first]
+        # What it had lost before stays lost, also where its logs have all since it began.
+        before_ms = None if start is None else start.since_ms
         first_ms = await self._whole_from(lane, lost, now_ms) if lost else None
+        since_ms = latest((before_ms, first_ms))
         token = secrets.token_hex(8)
-        head = await self._store.begin_anew(lane, damage.token, token, begin, logs)
-        self.begun_anew[lane] = first_ms
+        head = await self._store.begin_anew(lane, damage.token, token, begin, logs, since_ms)
+        self.begun_anew.add(lane)
         self._telemetry.lanes_begun_anew.inc()
         log.error("a damaged lane begins anew", lane=lane, reason=str(damage), offsets=begin)
         return await self._read(lane, head, list(begin))

@@ -16,6 +16,7 @@ from relevanced.daemon.storage import (
     Commit,
     DamagedLane,
     LaneDelta,
+    LaneStart,
     StallMark,
     blob_keys,
     client as redis_keys,
@@ -94,6 +95,20 @@ async def test_lane_without_head_starts_anew(redis: AnyRedis) -> None:
     assert (head.sequence, head.offsets) == (0, START)
     assert (names, blobs) == ({}, {ADMITTED_KEY: None})
     assert delta == LaneDelta(head, True, [], {})
+
+
+async def test_since_when_a_lane_has_all_outlives_its_owner_and_its_head(redis: AnyRedis) -> None:
+    async with store_at(redis.url) as store:
+        await lane_with(store, "a")
+        await store.begin_anew(LANE, "a", "b", START, since_ms=7_000)
+    async with store_at(redis.url) as store:
+        head = await store.claim(LANE, "c", START)
+        assert (head.sequence, head.since_ms) == (0, 7_000)
+        await lane_with(store, "d", commits=2)
+        await lose(redis.url, "head")
+        with pytest.raises(DamagedLane) as damage:
+            await store.claim(LANE, "e", START)
+    assert damage.value.start == LaneStart(START, {}, 7_000)
 
 
 @pytest.mark.parametrize("left", ["names", "changes", ADMITTED_KEY])

@@ -10,8 +10,17 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from ...events import Decoder, timestamp_text
-from ...lane import COUNT_FAMILIES, Lane, new_lane
+from ...lane import (
+    COUNT_FAMILIES,
+    Lane,
+    LaneQueries,
+    Since,
+    begin_at,
+    new_lane,
+    since_the_beginning,
+)
 from ...plan import BY_JUDGEMENTS, Plan
+from ...storage import QueryHead
 from ...views import ALWAYS
 from ..driver import Settled
 from ..log_replay import LogReplay
@@ -41,9 +50,9 @@ RECONFIGURED: Final = (
 FROM_CLASSES: Final = "follows from classes that are not known, so it is not compared"
 OTHERWISE: Final = "experiment {}: was counted under another configuration of it"
 CHANGED: Final = (
-    "the lane went to another layout: metrics, groupings and windows are compared from where each"
-    " of them begins, and not in the totals; of a grouping with more values than are admitted only"
-    " the sum over its segments is, and what was not admitted is not"
+    "the lane went to another layout, or began anew after a loss: metrics, groupings and windows"
+    " are compared from where each of them begins, and not in the totals; of a grouping with more"
+    " values than are admitted only the sum over its segments is, and what was not admitted is not"
 )
 
 
@@ -156,26 +165,24 @@ class LaneComparison:
 
     @property
     def _is_reconfigured(self) -> bool:
-        known = self.stored.head.state.experiments
-        return any(entry.since_ms is not None for entry in known)
+        known, begins = self.stored.head.state.experiments, self.stored.whole_from
+        return any(entry.since_ms not in (None, begins) for entry in known)
 
     def _begins(self) -> None:
-        """A lane that never went to another layout has everything from its beginning; of several
-        topics it may have gone to one before it had a watermark."""
+        """A lane that never went to another layout has everything from its beginning, or from where
+        it began anew; of several topics it may have gone to one before it had a watermark."""
         layouts, head = self.stored.layouts, self.stored.head
         if layouts is None or len(layouts.layouts) > 1 or len(head.offsets) > 1:
             return
         if layouts.last.hours_from is not None:
             return
-        since, queries = layouts.since, head.queries
-        begins: dict[str, int | None] = {**since.columns, **since.groupings, "hours": since.hours}
-        begins |= {f"window of {length} ms": at_ms for length, at_ms in since.windows.items()}
+        begins = _begins_of(layouts.since, head.queries)
         begins |= {"slot of the first delay": head.state.timed_from or None}
-        if queries is not None:
-            begins |= {"queries": queries.since_ms, "missing": queries.missing_since_ms}
         for rows in self.optional.values():
             begins |= rows.begins
-        self.differences.compare_values("begins", begins, {})
+        since = since_the_beginning(self._plan, self.stored.whole_from)
+        proven = _begins_of(since, None if head.queries is None else self.proven.queries)
+        self.differences.compare_values("begins", begins, proven)
 
     def _experiments(self) -> None:
         """Compare experiments and counts: what was not admitted of the former is among them."""
@@ -233,6 +240,15 @@ class LaneComparison:
         self.differences.compare("experiment", *users_apart(name, stored, proven))
 
 
+def _begins_of(since: Since, queries: QueryHead | LaneQueries | None) -> dict[str, int | None]:
+    """What a lane has → since when."""
+    begins: dict[str, int | None] = {**since.columns, **since.groupings, "hours": since.hours}
+    begins |= {f"window of {length} ms": at_ms for length, at_ms in since.windows.items()}
+    if queries is not None:
+        begins |= {"queries": queries.since_ms, "missing": queries.missing_since_ms}
+    return begins
+
+
 def outcome_of(found: LaneComparison, records: int, first_ms: int | None, missing: str) -> Outcome:
     """Return the outcome of a comparison. `first_ms`: the first pane that is proven, where the log
     has lost its beginning; `missing`: why none is."""
@@ -279,6 +295,8 @@ class Proof:
         `classing`, by attribute, its queries classed."""
         topics = list(stored.head.offsets)
         lane = new_lane(stored.lane, plan, dict(begin), topics)
+        if stored.whole_from is not None:
+            begin_at(lane, stored.whole_from)
         _count_experiments_since(lane, stored)
         classes = Classes(plan, classing)
         classes.begin(lane)

@@ -73,6 +73,11 @@ class StoredLane:
         """From when on the lane has what its plan says."""
         return Coverage.of([] if self.layouts is None else [self.layouts.since], self.plan)
 
+    @property
+    def whole_from(self) -> int | None:
+        """The first base pane of which the lane has all, where it began anew after a loss."""
+        return self.head.whole_from(self.plan.timing.base_ms)
+
     def rows(self, pages: Packed, hour: int | None, start: int) -> Pages:
         """The rows of pages of an hour, or of a pane, as far as the lane had them by then. Raises
         Damaged."""

@@ -199,13 +199,19 @@ class LaneStore:
         return await self._claimed(lane, token, pairs_of(answer), known)
 
     async def begin_anew(
-        self, lane: int, found: str, token: str, start: Mapping[str, int], logs: LogMarks = NO_MARKS
+        self,
+        lane: int,
+        found: str,
+        token: str,
+        start: Mapping[str, int],
+        logs: LogMarks = NO_MARKS,
+        since_ms: int | None = None,
     ) -> Head:
         """Remove what is left of a damaged lane and become the writer of a new one that begins at
-        `start`, with these marks; returns its head. Raises Lost if the lane's token is no longer
-        `found`."""
+        `start`, with these marks, and has all of its logs only since `since_ms` where that is not
+        None; returns its head. Raises Lost if the lane's token is no longer `found`."""
         prefix = self.prefix(lane)
-        arguments = [found, token, prefix, *new_head(token, start, logs)]
+        arguments = [found, token, prefix, *new_head(token, start, logs, since_ms)]
         answer = await self._run(ANEW, self._claim_keys(prefix), arguments)
         if answer is None:
             raise Lost

@@ -86,11 +86,17 @@ class Store(Protocol):
         """
 
     async def begin_anew(
-        self, lane: int, found: str, token: str, start: Mapping[str, int], logs: LogMarks = NO_MARKS
+        self,
+        lane: int,
+        found: str,
+        token: str,
+        start: Mapping[str, int],
+        logs: LogMarks = NO_MARKS,
+        since_ms: int | None = None,
     ) -> Head:
         """Remove what is left of a damaged lane and become the writer of a new one that begins at
-        `start`, with these marks; returns its head. Raises Lost if the lane's token is no longer
-        `found`."""
+        `start`, with these marks, and has all of its logs only since `since_ms` where that is not
+        None; returns its head. Raises Lost if the lane's token is no longer `found`."""
 
     async def may_begin_anew(self, lane: int) -> bool:
         """Return whether an operator permitted the lane to begin anew, a short while ago."""

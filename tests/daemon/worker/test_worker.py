@@ -69,6 +69,7 @@ class Log:
         self.in_group = 0
         self.topic_id: str | None = None
         self.checks = 0
+        self.away = False
 
     async def poll(
         self, max_records: int, timeout_ms: int, lanes: Collection[int] | None = None
@@ -107,6 +108,8 @@ class Log:
     async def open(
         self, lane: int, offsets: Mapping[str, int], marks: LogMarks = NO_MARKS
     ) -> Mapping[str, int]:
+        if self.away:
+            raise Unavailable("Kafka: away")
         await self.verify(lane, offsets, marks)
         self.next = max(offsets[TOPIC], self.beginning)
         self.opened.append(self.next)
@@ -407,6 +410,43 @@ async def test_a_damaged_lane_stops_where_the_log_lacks_a_part_of_it(
     layouts = layouts_of(store.lane.blobs)
     assert layouts is not None and layouts.since.hours == START_MS + HOUR_MS, "the rest is lost"
     assert set(layouts.since.windows.values()) == {START_MS + 60_000}
+
+
+def says_since(store: Memory) -> tuple[int | None, set[int | None]]:
+    """From when on the stored lane says that its hours, and its windows, have all."""
+    layouts = layouts_of(store.lane.blobs)
+    assert layouts is not None
+    return layouts.since.hours, {*layouts.since.windows.values()}
+
+
+async def test_what_a_lane_lost_is_known_to_its_next_owner_before_its_first_commit() -> None:
+    """The process that began it anew ends before."""
+    log, store = Log([impression(1), impression(2)]), Memory()
+    await work_until(lambda: store.offset == 2, log, store)
+    lose(store, "rows:")
+    log.next, log.beginning, log.first_ms = None, 1, START_MS + 60_000
+    store.permitted, log.away = True, True
+    await work_until(lambda: store.lane.fields["sequence"] == b"0", log, store)
+    store.permitted, log.away = False, False
+    await work_until(lambda: log.opened[1:] and store.offset == 2, log, store)
+    assert says_since(store) == (START_MS + HOUR_MS, {START_MS + 60_000})
+
+
+async def test_what_a_lane_lost_stays_lost_where_it_begins_anew_again() -> None:
+    """Its log has all since it began the last time, so it does so by itself."""
+    log, store = Log([impression(1), impression(2)]), Memory()
+    log.topic_id = "old"
+    await work_until(lambda: store.offset == 2, log, store)
+    log.next, log.topic_id, log.values = None, "new", [impression(3)]
+    log.first_ms, store.accepted = START_MS + 60_000, AcceptedLog("new", 2)
+    await work_until(lambda: store.offset == 1, log, store)
+    store.permitted = True
+    for _ in range(3):
+        lose(store, "rows:")
+        log.next, began = None, len(log.opened)
+        await work_until(lambda: log.opened[began:] and store.offset == 1, log, store)
+        assert says_since(store) == (START_MS + HOUR_MS, {START_MS + 60_000})
+        store.permitted = False
 
 
 @pytest.mark.parametrize("part", ["state", "rows:"])

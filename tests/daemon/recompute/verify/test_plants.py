@@ -54,8 +54,9 @@ NOTED = {
     "head.judged.columns[]": "the lane has other judged metrics",
 }
 """Field → what a note says, because of which nothing is compared that depends on it."""
-ELSEWHERE = {"logs", "idle_ms", "stall", "lifts", "taken"}
-"""Marks of logs are compared where these are opened, and the others are never compared."""
+ELSEWHERE = {"logs", "idle_ms", "stall", "lifts", "taken", "since_ms"}
+"""Marks of logs are compared where these are opened, and the others are never compared: since when
+a lane has all of its logs follows from what they had lost by then."""
 
 
 @pytest.fixture(autouse=True)

@@ -11,6 +11,7 @@ import pytest
 
 from relevanced.daemon.judgements import IndexEntry, QueryClasses, begun
 from relevanced.daemon.lane import Lane
+from relevanced.daemon.queries import QueryPlan
 from relevanced.daemon.recompute.lost_beginning import LostBeginning
 from relevanced.daemon.recompute.proof import Proof, as_text, classing_of, exit_code
 from relevanced.daemon.storage import head_of, pack_page, unpack_page
@@ -72,6 +73,21 @@ def test_whole_log_proves_every_integer(seed: int, topics: int, config: OracleCo
     assert found.hours and found.panes and found.integers > 10_000
     assert found.records == sum(map(len, logs.values()))
     assert exit_code([found]) == 0
+
+
+@pytest.mark.parametrize("config", [SMALL_CONFIG, EXPERIMENTS], ids=["rows", "experiments"])
+@pytest.mark.parametrize("queries", [None, QueryPlan()], ids=["alone", "queries"])
+def test_lane_that_began_anew_is_proven_by_its_log(
+    config: OracleConfig, queries: QueryPlan | None
+) -> None:
+    """All of its columns begin at the instant from which its log has all."""
+    rng, store = random.Random(1), MemoryLane()
+    _, logs = lane(rng, config, topics=1)
+    begin = msgspec.json.encode(dict.fromkeys(logs, 0))
+    store.claim("before", begin)
+    store.begin_anew("before", "anew", begin, since_ms=START_MS + 600_001)
+    found = proven(written(logs, config, rng, store, queries), logs, config, queries=queries)
+    assert found.result == "equal" and found.panes and found.hours, as_text([found])
 
 
 @pytest.mark.parametrize("seed", SEEDS)
