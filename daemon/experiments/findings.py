@@ -1,6 +1,7 @@
 """Findings: the arms of all lanes merged, compared and put into words, in all and by day. Pure."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from operator import is_
 from typing import Final
 
@@ -27,7 +28,7 @@ from .by_day import compare_variant, planned_for_two
 from .by_segment import Strata, compare_segments, metrics_of
 from .exclusion import instant_text
 from .share_periods import day_name, divided, share_periods
-from .spec import IMPRESSION, INTERLEAVED, MOST_STRATA, Spec, Tracking
+from .spec import IMPRESSION, INTERLEAVED, MOST_STRATA, SILENT_MS, Spec, Tracking
 from .tallies import MergedTallies, Tallies, with_traffic
 from .types import (
     BusyUnit,
@@ -54,8 +55,13 @@ def findings(
     metrics: Sequence[Metric],
     as_of_ms: int | None,
     as_of: str | None,
+    lost_before: Sequence[Mapping[str, int]] = (),
 ) -> Findings:
-    """The finding of each tracked experiment, by name. Takes long: meant for a thread."""
+    """The finding of each tracked experiment, by name. Takes long: meant for a thread.
+
+    lost_before: of each lane that may have lost some, name ("" for all undeclared experiments) →
+    since when it counts, in ms.
+    """
     if tracking is None:
         return Findings(as_of)
     names = {name for lane in lanes for name in lane} | tracking.declared.keys()
@@ -64,7 +70,7 @@ def findings(
         spec = tracking.spec(name)
         if spec is not None:
             tallies = [lane[name] for lane in lanes if name in lane]
-            counted_in = lanes_of(name, lanes, tracking)
+            counted_in = _with_lost(lanes_of(name, lanes, tracking), spec, tallies, lost_before)
             found.append(_finding(divided(spec, tallies), metrics, as_of_ms, counted_in))
     return Findings(as_of, tuple(found))
 
@@ -91,6 +97,22 @@ def lanes_of(
     return CountingLanes(len(counted), without_room, sorted(partial))
 
 
+def _with_lost(
+    lanes: CountingLanes,
+    spec: Spec,
+    tallies: Sequence[Tallies],
+    lost_before: Sequence[Mapping[str, int]],
+) -> CountingLanes:
+    """Note the lanes that may have lost what they had counted of an experiment. One that no lane
+    saw for so long that it would have been dropped as silent began later."""
+    entry = spec.name if spec.declared else ""
+    lost_ms = [of_lane[entry] for of_lane in lost_before if entry in of_lane]
+    first_ms = min((one.began_ms for one in tallies), default=0)
+    first_ms = max(first_ms - SILENT_MS, spec.start_ms or 0)
+    lost_ms = [at_ms for at_ms in lost_ms if first_ms < at_ms]
+    return replace(lanes, begun_anew=len(lost_ms), lost_before_ms=max(lost_ms, default=0))
+
+
 class FindingsCache:
     """The last findings, computed again only when a lane's tallies were replaced or an experiment
     has ended."""
@@ -99,22 +121,31 @@ class FindingsCache:
         self._tracking = tracking
         self._metrics = metrics
         self._lanes: list[Mapping[str, Tallies]] = []
+        self._lost_before: Sequence[Mapping[str, int]] = ()
         self._at_ms = 0
         self._findings: Findings | None = None
 
     def of(
-        self, lanes: list[Mapping[str, Tallies]], as_of_ms: int | None, as_of: str | None
+        self,
+        lanes: list[Mapping[str, Tallies]],
+        as_of_ms: int | None,
+        as_of: str | None,
+        lost_before: Sequence[Mapping[str, int]] = (),
     ) -> Findings:
-        """The findings of these lanes, given at `as_of`.
+        """The findings of these lanes, given at `as_of`; see `findings`.
 
         A snapshot is made every second or more often, but tallies change only when a base pane
         settles. A reader never changes the tallies of a lane, it replaces the mapping: so their
         identity shows whether they are the same.
         """
         same = len(lanes) == len(self._lanes) and all(map(is_, lanes, self._lanes))
+        same = same and lost_before == self._lost_before
         if self._findings is None or not same or self._has_one_ended(as_of_ms):
-            self._findings = findings(lanes, self._tracking, self._metrics, as_of_ms, as_of)
+            self._findings = findings(
+                lanes, self._tracking, self._metrics, as_of_ms, as_of, lost_before
+            )
             self._lanes, self._at_ms = lanes, as_of_ms or 0
+            self._lost_before = lost_before
         return msgspec.structs.replace(self._findings, as_of=as_of)
 
     def _has_one_ended(self, as_of_ms: int | None) -> bool:

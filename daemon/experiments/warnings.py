@@ -32,6 +32,10 @@ class CountingLanes:
     """Those that do not, and count as many undeclared ones as there may be."""
     partial: Sequence[str] = ()
     """Segments with tallies of their own in some lanes, and within the rest in others."""
+    begun_anew: int = 0
+    """Those that began anew, and may have lost what they had counted before."""
+    lost_before_ms: int = 0
+    """The latest instant from which on one of these counts."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,7 @@ def warnings_of(experiment: MergedTallies, checks: Checks) -> Iterator[str]:
     units = units_of(spec.unit)
     if not impressions:
         yield "no impression has settled yet"
+        yield from _begun_anew(checks.lanes)
         return
     if experiment.without_control and experiment.arms.keys() - {INTERLEAVED}:
         yield _without_control(experiment)
@@ -69,6 +74,7 @@ def warnings_of(experiment: MergedTallies, checks: Checks) -> Iterator[str]:
             f" below until the cause is known; {declare_ramp(spec)}"
         )
     yield from _beyond_end(experiment)
+    yield from _begun_anew(checks.lanes)
     yield from _in_some_lanes(spec, checks.lanes)
     yield from _absent(experiment, checks)
     if checks.crossover_users > CROSSOVER_SHARE * checks.users:
@@ -100,6 +106,16 @@ def _beyond_end(experiment: MergedTallies) -> Iterator[str]:
             f"up to {experiment.beyond_end:,} impressions from the end ({instant_text(end_ms)}) on"
             " had been counted before it was set: they stay; a replay of recorded events leaves"
             " them out"
+        )
+
+
+def _begun_anew(lanes: CountingLanes) -> Iterator[str]:
+    if lanes.begun_anew:
+        which = "a lane" if lanes.begun_anew == 1 else f"{lanes.begun_anew} lanes"
+        yield (
+            f"{which} began anew: what was counted there before"
+            f" {instant_text(lanes.lost_before_ms)} is lost, and impressions, users and days lack"
+            " it"
         )
 
 

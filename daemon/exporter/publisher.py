@@ -125,7 +125,10 @@ class Publisher:
         counted = replace(whole, counts=snapshot.sum_counts(views)) if with_series else whole
         report = scoring.report(counted, gauges, self._plan)
         experiments = self._findings.of(
-            [view.experiments for view in views], whole.as_of_ms, report.as_of
+            [view.experiments for view in views],
+            whole.as_of_ms,
+            report.as_of,
+            [view.experiments_lost_before for view in views],
         )
         found = self._scores(views, counted, gauges)
         marked = happened(self.markers)

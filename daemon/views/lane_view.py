@@ -211,6 +211,9 @@ class LaneView:
     """Of the logs that these are offsets of, in clusters that have topic ids."""
     experiments: Mapping[str, Tallies] = field(default_factory=dict)
     """By name. Tallies are never changed: newer ones replace them."""
+    experiments_lost_before: Mapping[str, int] = field(default_factory=dict)
+    """Name ("" for all undeclared experiments) → the first base pane that counts, in ms: the lane
+    began anew, and may have lost what it had counted of them before."""
     settled_before: int | None = None
     """Base panes that start before this instant are in the totals, and in `hours`."""
     expires_ms: int = 0

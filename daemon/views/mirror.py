@@ -217,6 +217,17 @@ class Mirror:
             self._blobs = stored_experiments.of_names(self._blobs, self.experiments)
             self._days = stored_experiments.of_names(self._days, self.experiments)
 
+    def _experiments_lost_before(self, head: Head) -> Mapping[str, int]:
+        """Those that count from where the lane began anew. One that was configured since counts
+        from later on, and had nothing to lose."""
+        pane_ms, tracking = head.whole_from(self.plan.timing.base_ms), self.plan.tracking
+        if pane_ms is None or tracking is None:
+            return {}
+        if not head.sequence:
+            return dict.fromkeys(tracking.digests(), pane_ms)
+        known = head.state.experiments
+        return {entry.name: pane_ms for entry in known if entry.since_ms == pane_ms}
+
     def _drop_old(self) -> None:
         watermark = self.watermark_ms
         if watermark is None:
@@ -252,6 +263,7 @@ class Mirror:
             offsets=self.head.offsets,
             topic_ids=ids_of(self.head.logs),
             experiments=self.experiments,
+            experiments_lost_before=self._experiments_lost_before(self.head),
             settled_before=self.settled_before,
             expires_ms=self.head.state.expires_ms,
             hours=dict(self.rows.hours),

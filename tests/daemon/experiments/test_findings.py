@@ -7,7 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from relevanced.daemon.events import timestamp_text
 from relevanced.daemon.experiments import (
+    DAY_MS,
     Arm,
     Spec,
     Tallies,
@@ -30,6 +32,9 @@ from tests.arms import (
 )
 from tests.lane_views import PLAN
 
+WEEK_MS = 7 * DAY_MS
+"""After so long a silence an experiment would be taken for another one."""
+
 
 def test_a_worse_treatment_is_called_worse_and_an_equal_metric_is_not() -> None:
     found = finding(dealt_arms(treatment=0.3))
@@ -42,6 +47,32 @@ def test_a_worse_treatment_is_called_worse_and_an_equal_metric_is_not() -> None:
     assert (second.role, second.verdict) == ("secondary", "undecided")
     assert second.words.startswith("not distinguishable yet")
     assert found.warnings == () and found.status == "running"
+
+
+@pytest.mark.parametrize(
+    ("began_ms", "start_ms", "warned"),
+    [
+        ((0, 9 * WEEK_MS), None, True),  # it is not known when one of them began
+        ((3 * WEEK_MS, 9 * WEEK_MS), None, True),
+        ((4 * WEEK_MS + 1, 5 * WEEK_MS - 1), None, True),  # may have begun before
+        ((5 * WEEK_MS, 9 * WEEK_MS), None, False),
+        ((4 * WEEK_MS + 1, 9 * WEEK_MS), 4 * WEEK_MS, False),
+        ((), None, True),
+    ],
+)
+def test_an_experiment_that_may_have_begun_before_its_lanes_did_is_said_to_lack_a_part(
+    began_ms: Sequence[int], start_ms: int | None, warned: bool
+) -> None:
+    declared, lost_ms = replace(SPEC, start_ms=start_ms), 4 * WEEK_MS
+    lanes = [
+        {SPEC.name: Tallies(declared.digest, dealt_arms(0.5), 10 * WEEK_MS, began_ms=began)}
+        for began in began_ms
+    ] or [{}, {}]
+    lost_before = [{SPEC.name: lost_ms}, {SPEC.name: lost_ms - 1, "": 10 * WEEK_MS}, {}]
+    tracking = Tracking({SPEC.name: declared}, 0, SPEC)
+    (found,) = findings(lanes, tracking, PLAN.metrics, None, None, lost_before).experiments
+    text = f"2 lanes began anew: what was counted there before {timestamp_text(lost_ms)} is lost"
+    assert any(each.startswith(text) for each in found.warnings) == warned
 
 
 def test_discoveries_hold_up_among_all_comparisons() -> None:

@@ -13,6 +13,7 @@ from relevanced.daemon.experiments import (
     report_table,
     tallies as tallies_module,
 )
+from relevanced.daemon.exporter import Publisher
 from relevanced.daemon.lane import Lane
 from relevanced.daemon.plan import Plan
 from relevanced.daemon.storage import (
@@ -23,7 +24,7 @@ from relevanced.daemon.storage import (
 )
 from relevanced.daemon.views import Mirror
 from tests.builders import BASE_MS, PLAN, SETTLE_MS, START_MS, claimed, commit, passing, shown
-from tests.daemon.views.test_mirror import delta
+from tests.daemon.views.test_mirror import delta, read
 from tests.fakes import MemoryLane
 from tests.replica import arms_of
 
@@ -248,6 +249,28 @@ def test_users_are_said_to_be_those_since_they_are_counted(is_postponed: bool) -
     assert found.variants[0].users == sum(since) == (2 if is_postponed else 1)
     assert found.users_since == timestamp_text(since_ms)
     assert f"users are those since {found.users_since};" in report_table(found, None)
+
+
+def test_experiments_of_a_lane_that_began_anew_count_from_there_and_say_what_they_lack() -> None:
+    """Also while it waits for its first commit, and after later ones; not those that are declared
+    afterwards."""
+    plan, more = plan_of(spec("a")), plan_of(spec("a"), spec("b"))
+    store, since_ms = MemoryLane(), START_MS + 2 * BASE_MS
+    claimed(store, "t1", plan=plan)
+    begin = store.fields["offsets"]
+    store.begin_anew("t1", "t2", begin, since_ms=since_ms - BASE_MS + 1)
+    assert read(store, plan=plan).view().experiments_lost_before == {"a": since_ms}
+    owned = claimed(store, "t3", plan=plan)
+    commit(store, owned, searched(1, BASE_MS), searched(2, 2 * BASE_MS))
+    commit(store, owned, passing(3 * SETTLE_MS))
+    owned = claimed(store, "t4", plan=more)
+    commit(store, owned, searched(3, 5 * SETTLE_MS))
+    commit(store, owned, passing(8 * SETTLE_MS))
+    assert impressions(owned) == {"a": 2, "b": 1}
+    reading = Publisher(more).publish([read(store, plan=more).view()], START_MS).reading
+    found = reading.experiments.experiments
+    lost = f"what was counted there before {timestamp_text(since_ms)} is lost"
+    assert [any(lost in text for text in one.warnings) for one in found] == [True, False]
 
 
 def test_a_reader_drops_what_the_writer_has_dropped() -> None:
