@@ -9,6 +9,7 @@ import structlog
 from msgspec.structs import replace
 
 from ..errors import Lost
+from ..lane import Lane, place_of
 from ..storage import (
     ClaimedLane,
     LogMark,
@@ -52,12 +53,12 @@ async def is_accepted(store: Store, lane: int, error: LogChanged) -> bool:
 
 async def open_logs(source: Source, store: Store, claimed: ClaimedLane) -> Counter[str]:
     """Open the lane at its offsets, and at the start of those logs that were accepted; returns
-    how many records of each log will never be read, as far as that is known. The caller commits
-    it together with the new offsets.
+    how many records of each log Kafka has deleted before they were read. The caller counts them,
+    and commits that together with the new offsets.
 
     Raises LogChanged for a log that is another one and not accepted, LaneLost, Unavailable, Lost.
     """
-    gaps, lane = Counter[str](), claimed.lane
+    lane = claimed.lane
     rewritten = set[str]()
     while True:
         try:
@@ -69,18 +70,31 @@ async def open_logs(source: Source, store: Store, claimed: ClaimedLane) -> Count
             mark = claimed.logs.get(error.log, LogMark())
             if error.found and error.found == mark.topic_id:
                 rewritten.add(error.log)  # What it deleted had been read, for all that is known.
-            gaps[error.log] += _begin_new_log(claimed, error)
+            _begin_new_log(claimed, error)
             continue
         for name, mark in claimed.logs.items():
             claimed.logs[name] = replace(mark, found=None, unread=None)
         for name, records in gone.items():
             lane.offsets[name] += records
-        return gaps + Counter({t: n for t, n in gone.items() if t not in rewritten})
+        return Counter({t: n for t, n in gone.items() if t not in rewritten})
 
 
-def _begin_new_log(claimed: ClaimedLane, error: LogChanged) -> int:
-    """Let the lane begin the log that was found; returns how many records of the other one are
-    known to have been left."""
+def count_lost(lane: Lane, log_name: str, records: int) -> None:
+    """Count records of a log that the lane will never read, and say so."""
+    lane.count("gap_records", log_name, records)
+    topic, partition = place_of(lane.number, log_name)
+    log.error(
+        "records lost before they were read",
+        lane=lane.number,
+        topic=topic,
+        partition=partition,
+        records=records,
+    )
+
+
+def _begin_new_log(claimed: ClaimedLane, error: LogChanged) -> None:
+    """Let the lane begin the log that was found, and count how many records of the other one are
+    known to have been left: whichever commit stores its mark stores that, too."""
     lane, log_name = claimed.lane, error.log
     mark = claimed.logs.get(log_name, LogMark())
     unread = error.unread if mark.unread is None else mark.unread
@@ -100,7 +114,8 @@ def _begin_new_log(claimed: ClaimedLane, error: LogChanged) -> int:
         offset_before=error.stored,
         unread_before="unknown" if unread is None else f"at least {unread}",
     )
-    return unread or 0
+    if unread:
+        count_lost(lane, log_name, unread)
 
 
 async def _store_found(store: Store, claimed: ClaimedLane, error: LogChanged) -> None:

@@ -17,7 +17,6 @@ import structlog
 
 from ..config import LogEnd, Start
 from ..errors import Lost, Unavailable
-from ..lane import place_of
 from ..storage import (
     ClaimedLane,
     Layouts,
@@ -28,7 +27,7 @@ from ..storage import (
     plan_repair,
     with_ids,
 )
-from .changed_logs import LastLogs, open_logs
+from .changed_logs import LastLogs, count_lost, open_logs
 from .source import LogChanged
 from .taking_over import LostState, Ports, Process, Recovery, skipped
 
@@ -154,15 +153,7 @@ class LaneOpening:
         if gaps and lane.chain is not None:
             lane.chain.note_gap()
         for name, records in gaps.items():
-            lane.count("gap_records", name, records)
-            topic, partition = place_of(lane.number, name)
-            log.error(
-                "records lost before they were read",
-                lane=lane.number,
-                topic=topic,
-                partition=partition,
-                records=records,
-            )
+            count_lost(lane, name, records)
         commit = await asyncio.to_thread(plan_repair if claimed.outdated else plan_commit, claimed)
         if await self._store.commit(commit) in ("lost", "damaged"):
             raise Lost  # the next attempt claims it again, and finds out

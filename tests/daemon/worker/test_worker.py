@@ -694,6 +694,64 @@ async def test_the_known_rest_of_the_old_log_is_a_gap() -> None:
     assert json.loads(store.lane.fields["counts"])["gap_records"] == {TOPIC: 7}
 
 
+class Replaced(Log):
+    """A source of two topics that were both recreated, with so many records left unread of each."""
+
+    unread = {"clicks": 5, "shown": 7}
+
+    async def starting_offsets(self, lane: int, start: Start, now_ms: int) -> Mapping[str, int]:
+        return dict.fromkeys(self.unread, 0)
+
+    async def verify(self, lane: int, offsets: Mapping[str, int], marks: LogMarks) -> None:
+        self.checks += 1
+        for topic, unread in self.unread.items():
+            if marks[topic].topic_id != "second":
+                error = LogReplaced(topic, lane, offsets[topic], "first", "second")
+                error.unread = unread
+                raise error
+
+    async def open(
+        self, lane: int, offsets: Mapping[str, int], marks: LogMarks = NO_MARKS
+    ) -> Mapping[str, int]:
+        await self.verify(lane, offsets, marks)
+        self.next = 0
+        return {}
+
+
+class OneByOne(Memory):
+    """A store with a permission for each of some topics."""
+
+    permissions = frozenset[str]()
+
+    async def accepted_log(self, lane: int, topic: str) -> AcceptedLog | None:
+        return AcceptedLog("second", 9) if topic in self.permissions else None
+
+
+@pytest.mark.parametrize("first", [{"clicks"}, {"shown"}, {"clicks", "shown"}], ids="-".join)
+async def test_the_known_rest_of_each_old_log_is_a_gap_whichever_is_accepted_first(
+    first: set[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("relevanced.daemon.worker.ownership.LOGS_CHECK_S", 0.0)
+    log, store = Replaced([]), OneByOne()
+    offsets = json.dumps(dict.fromkeys(log.unread, 9)).encode()
+    store.lane.claim("before", offsets, dict.fromkeys(log.unread, LogMark("first", 8, 1)))
+
+    def done() -> bool:
+        store.permissions = frozenset(() if log.checks < 5 else first)
+        if log.checks > 40:
+            store.permissions = frozenset(log.unread)
+        return len(counts().get("replaced_logs", ())) == 2
+
+    def counts() -> dict[str, dict[str, int]]:
+        found: dict[str, dict[str, int]] = json.loads(store.lane.fields.get("counts", b"{}"))
+        return found
+
+    await work_until(done, log, store)
+    assert counts()["gap_records"] == log.unread
+    assert counts()["replaced_logs"] == dict.fromkeys(log.unread, 1)
+    assert capsys.readouterr().out.count("records lost before they were read") == 2
+
+
 async def test_what_is_known_of_a_lane_stays_while_it_is_taken_over() -> None:
     """It is open in the source then, and its first commit under way: where it was read up to is
     what tells a gap."""
