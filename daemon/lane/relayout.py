@@ -147,6 +147,9 @@ def begin_at(lane: Lane, pane_ms: int) -> Since:
     if lane.queries is not None:
         begin_queries(lane, pane_ms)
         begin_missing(lane, pane_ms)
+    hour_ms = lane.plan.hour_ms
+    for rows in lane.optional_rows.values():
+        rows.begin(lane.open.next_slot, -(-pane_ms // hour_ms) * hour_ms)
     if lane.plan.tracking is not None:
         lane.experiments.since_ms = dict.fromkeys(lane.plan.tracking.digests(), pane_ms)
     return since_the_beginning(lane.plan, pane_ms)

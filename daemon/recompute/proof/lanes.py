@@ -178,10 +178,11 @@ class LaneComparison:
             return
         begins = _begins_of(layouts.since, head.queries)
         begins |= {"slot of the first delay": head.state.timed_from or None}
-        for rows in self.optional.values():
-            begins |= rows.begins
         since = since_the_beginning(self._plan, self.stored.whole_from)
         proven = _begins_of(since, None if head.queries is None else self.proven.queries)
+        for rows in self.optional.values():
+            begins |= rows.begins
+            proven |= rows.begins_from(since.hours)
         self.differences.compare_values("begins", begins, proven)
 
     def _experiments(self) -> None:

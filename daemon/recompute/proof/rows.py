@@ -231,6 +231,10 @@ class OptionalComparison:
         first = {f"slot of the first {title} list": head.from_slot or None}
         return {f"{title} rows": head.since_ms or None, **first}
 
+    def begins_from(self, hour: int | None) -> Mapping[str, int | None]:
+        """The same of a lane of which the first whole hour starts then; None: all are."""
+        return {} if self._head is None else {f"{self._of.title} rows": hour}
+
     def begin(self, lane: Lane, files: Files[Any], *, is_whole: bool) -> None:
         """Let the rows of the lane that is to be compared, which has seen nothing, begin as the
         stored ones did, where that is known. `files`: by which they are graded."""

@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 from relevanced.daemon.recompute.proof import Outcome, as_text
+from relevanced.daemon.storage import head_of
 from tests.daemon.recompute.verify.whole_lanes import TRAFFIC, WholeLane, proof_of, random_parts
 from tests.seeds import seeds
+from tests.streams import START_MS
 
 
 def proven(rng: random.Random) -> Outcome:
@@ -32,6 +34,30 @@ def relaid(rng: random.Random) -> Outcome:
             changed = replace(parts, queries=other.queries, judged=judged)
             machine.relay_to(replace(changed, missing=judged and changed.queries is not None))
     return proof_of(machine)
+
+
+def begun_anew(rng: random.Random) -> tuple[WholeLane, Outcome]:
+    """A lane that began anew while its log had lost what came before an instant."""
+    parts = random_parts(rng)
+    machine = WholeLane(rng, parts, rng.choice((1, 2)))
+    token, begin = machine.claimed.token, machine.store.fields["offsets"]
+    since_ms = START_MS + rng.randrange(1_800_000)
+    machine.store.begin_anew(token, "anew", begin, since_ms=since_ms)
+    machine.claimed = machine.claim()
+    return machine.run(crashes=True), proof_of(machine)
+
+
+@pytest.mark.parametrize("seed", seeds(10))
+def test_lane_that_began_anew_is_equal_and_all_of_its_parts_begin_there(seed: int) -> None:
+    machine, found = begun_anew(random.Random(seed))
+    assert not found.differences, as_text([found])
+    head = head_of(machine.store.fields)
+    whole_ms = head.whole_from(machine.plan.timing.base_ms)
+    assert whole_ms is not None
+    hour = -(-whole_ms // machine.plan.hour_ms) * machine.plan.hour_ms
+    assert head.judged is None or head.judged.since_ms == hour
+    assert head.queries is None or head.queries.since_ms == hour
+    assert all(entry.since_ms == whole_ms for entry in head.state.experiments)
 
 
 @pytest.mark.parametrize("seed", seeds(20))
