@@ -22,7 +22,16 @@ from ..experiments import Tallies
 from ..judgements import (
     Timeline,
 )
-from ..lane import BEFORE, PAGE_ROWS, Instant, Pages, Rows, Since, take
+from ..lane import (
+    BEFORE,
+    PAGE_ROWS,
+    Instant,
+    Pages,
+    Rows,
+    Since,
+    since_the_beginning,
+    take,
+)
 from ..panes import PaneKey
 from ..plan import ALL, METRIC_COLUMNS, WEIGHT_COLUMNS, Plan
 from ..storage import LaneLayouts, QueryHead, translated, unpack_page, whole_or_damaged
@@ -211,6 +220,8 @@ class LaneView:
     """Of the logs that these are offsets of, in clusters that have topic ids."""
     experiments: Mapping[str, Tallies] = field(default_factory=dict)
     """By name. Tallies are never changed: newer ones replace them."""
+    lost_before_ms: int | None = None
+    """Start of the first base pane of which the lane has all, where it began anew after a loss."""
     experiments_lost_before: Mapping[str, int] = field(default_factory=dict)
     """Name ("" for all undeclared experiments) → the first base pane that counts, in ms: the lane
     began anew, and may have lost what it had counted of them before."""
@@ -286,8 +297,15 @@ def status_of(lane: LaneView) -> LaneStatus:
 
 
 def coverage_of(views: Iterable[LaneView], plan: Plan) -> Coverage:
-    """What the lanes have. One that never counted an event hides nothing."""
-    return Coverage.of([v.layouts.since for v in views if v.layouts and v.has_events], plan)
+    """What the lanes have. One that never counted an event hides nothing but what it lost: all
+    hours before it began anew lack its part, also while no event has come since."""
+    found = list[Since]()
+    for view in views:
+        if view.layouts and view.has_events:
+            found.append(view.layouts.since)
+        elif view.lost_before_ms is not None:
+            found.append(since_the_beginning(plan, view.lost_before_ms))
+    return Coverage.of(found, plan)
 
 
 def covered(views: Sequence[LaneView], plan: Plan) -> Sequence[LaneView]:

@@ -263,6 +263,7 @@ class Mirror:
             offsets=self.head.offsets,
             topic_ids=ids_of(self.head.logs),
             experiments=self.experiments,
+            lost_before_ms=self.head.whole_from(self.plan.timing.base_ms),
             experiments_lost_before=self._experiments_lost_before(self.head),
             settled_before=self.settled_before,
             expires_ms=self.head.state.expires_ms,

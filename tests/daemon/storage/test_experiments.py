@@ -259,7 +259,8 @@ def test_experiments_of_a_lane_that_began_anew_count_from_there_and_say_what_the
     claimed(store, "t1", plan=plan)
     begin = store.fields["offsets"]
     store.begin_anew("t1", "t2", begin, since_ms=since_ms - BASE_MS + 1)
-    assert read(store, plan=plan).view().experiments_lost_before == {"a": since_ms}
+    view = read(store, plan=plan).view()
+    assert (view.lost_before_ms, view.experiments_lost_before) == (since_ms, {"a": since_ms})
     owned = claimed(store, "t3", plan=plan)
     commit(store, owned, searched(1, BASE_MS), searched(2, 2 * BASE_MS))
     commit(store, owned, passing(3 * SETTLE_MS))

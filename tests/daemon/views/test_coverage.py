@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pytest
 from msgspec import structs
 
 from relevanced.daemon.lane import Since, since_the_beginning
@@ -74,8 +75,10 @@ def test_a_window_that_lanes_keep_for_a_while_only_is_shown_once_all_of_it_is_co
         assert (PLAN.timing.windows[0].name, LIVE) in shown
 
 
-def test_no_sum_reaches_back_to_what_one_lane_has_lost() -> None:
-    """All that is older is absent, as the other lanes alone would be too few."""
+@pytest.mark.parametrize("has_events", [True, False], ids=["since then", "not yet"])
+def test_no_sum_reaches_back_to_what_one_lane_has_lost(has_events: bool) -> None:
+    """All that is older is absent, as the other lanes alone would be too few; also while the lane
+    has no event since it began anew."""
     lost_ms = NOON - 5 * HOUR_MS - 90_000
     first = first_layouts(InForce(PLAN, 1))
     whole, anew = (
@@ -85,6 +88,9 @@ def test_no_sum_reaches_back_to_what_one_lane_has_lost() -> None:
         )
         for hours, before_ms in ((8, None), (5, lost_ms))
     )
+    if not has_events:
+        nothing = replace(anew, panes={}, totals={}, hours={}, counts={}, layouts=None)
+        anew = replace(nothing, watermark_ms=None, settled_before=None, lost_before_ms=lost_ms)
     views = covered([whole, anew], PLAN)
     starts = HourSources.of(views, (), PLAN).starts
     assert starts[0] == NOON - 5 * HOUR_MS and min(whole.hours) < starts[0]
