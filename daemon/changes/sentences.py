@@ -259,7 +259,7 @@ def good(falls: Sequence[Noticed], metric: str, until_ms: float, now_ms: float) 
 
 
 def silent(found: Silence, now_ms: float) -> str:
-    """`No searches in partition 3 since 14:05; 3,100 an hour are usual.`"""
+    """`No searches in partition 3 since 14:05; up to 3,100 an hour are usual.`"""
     if not found.usual_per_hour:
         return (
             f"No {found.stream} has joined any search since {clock(found.since_ms, now_ms)}. "
@@ -271,7 +271,8 @@ def silent(found: Silence, now_ms: float) -> str:
     since_text = clock(found.since_ms, now_ms)
     where = partitions_text(found.partitions)
     refused = f" {found.rejected:,} records were rejected since." if found.rejected else ""
-    return f"No {found.stream}{where} since {since_text}; {rate} an hour are usual.{refused}{doubt}"
+    of_hour = f"up to {rate} an hour are usual"
+    return f"No {found.stream}{where} since {since_text}; {of_hour}.{refused}{doubt}"
 
 
 def no_feedback(gap: FeedbackGap, now_ms: float) -> str:

@@ -15,7 +15,8 @@ Stream: TypeAlias = Literal["searches", "feedback"]
 LEAST_SILENCE_MS: Final = 3 * MINUTE_MS
 """Nothing shorter is silence."""
 USUAL_GAPS: Final = 20.0
-"""Nor is what lasts less than so many times the usual time between two."""
+"""Nor is what lasts less than so many times the usual time between two: in which fewer usually
+come."""
 QUICK_GAPS: Final = 50.0
 SURE_MS: Final = 5 * MINUTE_MS
 """What lasts less than this is silence only after so many of them: where an hour has 1,000."""
@@ -30,7 +31,7 @@ class Silence:
     stream: Stream
     since_ms: int
     usual_per_hour: float
-    """0: there has never been any."""
+    """In the busiest hour since then. 0: there has never been any."""
     partitions: tuple[int, ...] = ()
     """Those from which nothing comes; empty: none of all brings any."""
     rejected: int = 0
@@ -38,17 +39,20 @@ class Silence:
 
 
 def silence(
-    stream: Stream, since_ms: int, now_ms: int, usual_per_hour: float, delay_ms: float = 0.0
+    stream: Stream,
+    since_ms: int,
+    now_ms: int,
+    expected: float,
+    usual_per_hour: float,
+    delay_ms: float = 0.0,
 ) -> Silence | None:
-    """Whether nothing since then is news, where so many an hour are usual at this hour. `delay_ms`:
-    how long ago the newest usually was."""
-    if usual_per_hour <= 0:
+    """Whether nothing since then is news, where so many are usual from then to now. `delay_ms`: how
+    long ago the newest usually was."""
+    silent_ms = now_ms - since_ms
+    if silent_ms < max(LEAST_SILENCE_MS, USUAL_DELAYS * delay_ms):
         return None
-    gap_ms = HOUR_MS / usual_per_hour
-    of_gaps_ms = max(USUAL_GAPS * gap_ms, min(QUICK_GAPS * gap_ms, SURE_MS))
-    least_ms = max(LEAST_SILENCE_MS, of_gaps_ms, USUAL_DELAYS * delay_ms)
-    is_long = now_ms - since_ms >= least_ms
-    return Silence(stream, since_ms, usual_per_hour) if is_long else None
+    is_sure = expected >= (USUAL_GAPS if silent_ms >= SURE_MS else QUICK_GAPS)
+    return Silence(stream, since_ms, usual_per_hour) if is_sure else None
 
 
 EDGE_MS: Final = 2 * MINUTE_MS

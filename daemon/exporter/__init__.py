@@ -3,7 +3,7 @@ writes lane state.
 """
 
 from . import exposition
-from .arrivals import per_hour
+from .arrivals import Arrivals, per_hour
 from .baseline_calls import APART_MS, UsualCalls
 from .baselines import (
     DAY,
@@ -91,6 +91,7 @@ from .timelines import REACH_HOURS, RESELECT_MS, Timelines
 __all__ = (
     "APART_MS",
     "arrival_samples",
+    "Arrivals",
     "averaged",
     "BaselineComparison",
     "Basis",

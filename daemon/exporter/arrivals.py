@@ -9,24 +9,27 @@ attribution window counts.
 from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import timezone, tzinfo
 from typing import Final
 
 import numpy as np
 
 from ..changes import LEAST_SILENCE_MS, MINUTE_MS, USUAL_DELAYS, Silence, Stream, silence
-from ..panes import HOUR_MS, pane_start
+from ..panes import HOUR_MS, days_before, pane_start
 from ..plan import Plan
-from ..views import WHOLE, HourHistory, LaneView
+from ..views import COUNTS_CELL, HourHistory, LaneView
+from .baselines import shares
 from .measures import MeasureScores
 
 COLUMNS: Final[tuple[tuple[Stream, str], ...]] = (
     ("searches", "impressions"),
     ("feedback", "items_with_feedback"),
 )
-WEEK_HOURS: Final = 168
-BACK_HOURS: Final = (*(week * WEEK_HOURS for week in (1, 2, 3)), *(day * 24 for day in (1, 2, 3)))
-"""What is usual is the mean of these hours where they are known, else that of the last whole hour
-before."""
+WEEK_MS: Final = 168 * HOUR_MS
+DAYS_BACK: Final = ((7, 14, 21), (1, 2, 3))
+"""What is usual in an hour is the mean of the same local hours so many days before: of weeks, and
+where no week is known of days, as a weekend is no fault. Where no day is known either, the last
+whole hour before tells."""
 REMEMBERED: Final = 60
 """So many minutes in which something came are remembered."""
 KNOWN_AFTER: Final = 3
@@ -66,7 +69,9 @@ def per_hour(views: Sequence[LaneView], plan: Plan, now_ms: int | None) -> dict[
 class Arrivals:
     """What has come, as of each snapshot."""
 
-    def __init__(self) -> None:
+    def __init__(self, zone: tzinfo = timezone.utc) -> None:
+        """What is usual is so at the hours of a time zone."""
+        self._zone = zone
         self._waits = dict[tuple[Stream, int | None], _Waits]()
         self._rejections = _Rejections()
 
@@ -114,12 +119,14 @@ class Arrivals:
         delay_ms = waits.usual_ms(now_ms, since_ms)
         if now_ms - since_ms < LEAST_SILENCE_MS:
             return None
-        usual = _usual(history, now_ms, since_ms, column)
+        settled_ms = since_ms - plan.timing.settle_ms
+        usual = _usual(history, column, (since_ms, now_ms), settled_ms, self._zone)
         if delay_ms is None:
             delay_ms = plan.timing.attribution_ms / USUAL_DELAYS
         if usual is None:
             return None
-        return silence(stream, since_ms, now_ms, usual * share, delay_ms)
+        expected, most = (each * share for each in usual)
+        return silence(stream, since_ms, now_ms, expected, most, delay_ms)
 
     def _of_partitions(
         self, now_ms: int, scores: MeasureScores, history: HourHistory
@@ -132,7 +139,7 @@ class Arrivals:
             for lane, share in shares.items()
             if len(shares) > 1
         ]
-        week_ago_ms = now_ms - WEEK_HOURS * HOUR_MS  # what has been away for longer is usual
+        week_ago_ms = now_ms - WEEK_MS  # what has been away for longer is usual
         silent = {
             lane: found
             for lane, found in each
@@ -251,15 +258,34 @@ def _last_hour(history: HourHistory, column: int) -> int | None:
     return next((start + HOUR_MS for start in hours), None)
 
 
-def _usual(history: HourHistory, now_ms: int, since_ms: int, column: int) -> float | None:
-    """How many come in an hour like this one; None where no hour is known."""
-    hour = pane_start(now_ms, HOUR_MS)
-    known = [start for start in history.starts if start + HOUR_MS <= since_ms]
-    earlier = [start for back in BACK_HOURS if (start := hour - back * HOUR_MS) in known]
-    earlier = earlier or known[-1:]
-    counts = [_count(history, start, column) for start in earlier]
-    return float(np.mean(counts)) if counts else None
+def _usual(
+    history: HourHistory, column: int, silent_ms: tuple[int, int], settled_ms: int, zone: tzinfo
+) -> tuple[float, float] | None:
+    """(how many usually come between two instants, how many in the busiest of these hours), by
+    hours that had settled by `settled_ms`; of more than a week by the last one. None where no hour
+    is known."""
+    since_ms, now_ms = silent_ms
+    last = next((start for start in reversed(history.starts) if start + HOUR_MS <= since_ms), None)
+    if last is None:
+        return None
+    expected = most = 0.0
+    for hour, part in shares(max(since_ms, now_ms - WEEK_MS), now_ms, HOUR_MS).items():
+        for days in DAYS_BACK:
+            starts = [pane_start(hour - days_before(hour, day, zone), HOUR_MS) for day in days]
+            starts = [s for s in starts if s + HOUR_MS <= settled_ms and _knows(history, s)]
+            if starts:
+                break
+        usual = float(np.mean([_count(history, start, column) for start in starts or [last]]))
+        expected, most = expected + usual * part, max(most, usual)
+    return expected, most
+
+
+def _knows(history: HourHistory, start: int) -> bool:
+    """Whether it is known what an hour that has settled brought: nothing where no source has rows
+    of it. Not of a lost one, nor of that within which the lanes may have begun."""
+    is_known = bool(history.sources.known(start)[0, COUNTS_CELL])
+    return is_known and start not in history.lost and start != history.sources.born_ms
 
 
 def _count(history: HourHistory, start: int, column: int) -> int:
-    return int(history.rows_of(start, [WHOLE])[0, column])
+    return int(history.whole(start)[column])

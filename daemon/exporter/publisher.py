@@ -86,7 +86,7 @@ class Publisher:
         self._measured: object = None
         """The comparisons when the design effect was measured."""
         self._scorers = [Scorer(measure, change_settings) for measure in measures_of(plan)]
-        self._arrivals = Arrivals()
+        self._arrivals = Arrivals(change_settings.time_zone)
         self._texts = [KeptTexts() for _ in self._scorers]
 
     @property

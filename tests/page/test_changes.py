@@ -228,7 +228,7 @@ STATES: Final[dict[str, tuple[dict[str, Any], str, str, str]]] = {
         | {"state": "silent", "onset": ONSET, "stopped": "searches", "usual_per_hour": 3104.2},
         "worse",
         "No searches since 11:34",
-        "26 min ago. 3,100 an hour are usual.",
+        "26 min ago. Up to 3,100 an hour are usual.",
     ),
     "silent partitions": (
         QUIET
@@ -236,7 +236,7 @@ STATES: Final[dict[str, tuple[dict[str, Any], str, str, str]]] = {
         | {"partitions": [1, 3], "rejected": 2950},
         "worse",
         "No searches in partitions 1, 3 since 11:34",
-        "26 min ago. 800 an hour are usual.",
+        "26 min ago. Up to 800 an hour are usual.",
     ),
     "none joined": (
         QUIET | {"state": "silent", "onset": ONSET, "stopped": "feedback", "usual_per_hour": 0.0},

@@ -71,7 +71,7 @@ class HeadlineParts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     stopped: Literal["searches", "feedback"] | None = None
     """What does not come any more."""
     usual_per_hour: float | None = None
-    """How many of these come in an hour like this one."""
+    """How many of these usually come in the busiest hour since then."""
     partitions: tuple[int, ...] = ()
     """Those from which they do not come; empty where it is all."""
     rejected: int = 0

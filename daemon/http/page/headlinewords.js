@@ -134,7 +134,7 @@ const STATES = {
   } : {
     tone: "worse",
     title: `No ${parts.stopped}${inPartitions(parts.partitions)} since ${clock(parts.onset.at, now)}`,
-    line: `${ago(parts.onset.at, now)}. ${perHour(parts.usual_per_hour)} an hour are usual.`,
+    line: `${ago(parts.onset.at, now)}. Up to ${perHour(parts.usual_per_hour)} an hour are usual.`,
     cause: parts.rejected ? `${parts.rejected.toLocaleString("en")} records were rejected since then: the log of the workers names the reason.`
       : parts.stopped === "searches" ? "Look at the producers of searches, and at the topic." : "Scores say nothing since then. Look at what collects clicks.",
   }),

@@ -1,15 +1,19 @@
 """What has stopped is said after some minutes, by what is usual; and no longer once it comes
 again."""
 
+from collections.abc import Iterator
 from dataclasses import replace
+from datetime import datetime, timezone, tzinfo
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
 
 from relevanced.daemon.changes import HOUR_MS, Silence, sentences, silence
-from relevanced.daemon.exporter import Publisher, per_hour
+from relevanced.daemon.exporter import Arrivals, MeasureScores, Publisher, clicks_measure, per_hour
 from relevanced.daemon.http import changes
-from relevanced.daemon.views import LaneView
+from relevanced.daemon.storage import pack_page
+from relevanced.daemon.views import WHOLE, HourHistory, LaneView, Names, evaluate
 from tests.daemon.exporter.two_countries import MINUTE_MS, NOW_MS, PLAN, Site
 from tests.lane_views import pages_of
 
@@ -101,23 +105,28 @@ def test_feedback_that_stopped_in_an_outage_is_said_as_soon_as_that_is_read() ->
 def test_how_long_nothing_comes_until_it_is_silence(per_hour: int, minutes: int) -> None:
     """Three minutes where an hour has 1,000."""
     least_ms = minutes * MINUTE_MS
-    assert silence("searches", 0, least_ms, per_hour) is not None
-    assert silence("searches", 0, least_ms - 1, per_hour) is None
+    assert silence("searches", 0, least_ms, per_hour * least_ms / HOUR_MS, per_hour) is not None
+    shorter_ms = least_ms - 1
+    assert silence("searches", 0, shorter_ms, per_hour * shorter_ms / HOUR_MS, per_hour) is None
 
 
 @pytest.mark.parametrize("per_hour", [4, 40, 400, 1_000, 40_000])
 def test_chance_gaps_are_no_silence(per_hour: int) -> None:
     rng = np.random.default_rng(20261126)
     gaps_ms = rng.exponential(HOUR_MS / per_hour, 200_000)
-    found = sum(silence("searches", 0, int(gap), per_hour) is not None for gap in gaps_ms)
-    assert found == 0
+    found = [
+        silence("searches", 0, int(gap), per_hour * gap / HOUR_MS, per_hour) for gap in gaps_ms
+    ]
+    assert not any(found)
 
 
 def test_the_sentence_says_what_is_usual() -> None:
     found = Silence("searches", NOW_MS - HOUR_MS, 3_104.2)
-    assert sentences.silent(found, NOW_MS) == "No searches since 11:00; 3,100 an hour are usual."
+    assert (
+        sentences.silent(found, NOW_MS) == "No searches since 11:00; up to 3,100 an hour are usual."
+    )
     rare = Silence("feedback", NOW_MS - HOUR_MS, 0.52)
-    text = "No feedback since 11:00; 0.5 an hour are usual. Scores say nothing since then."
+    text = "No feedback since 11:00; up to 0.5 an hour are usual. Scores say nothing since then."
     assert sentences.silent(rare, NOW_MS) == text
 
 
@@ -241,3 +250,126 @@ def test_where_no_feedback_ever_joins_that_is_said_once_it_cannot_be_late() -> N
     (found,) = said(site, publisher, NOW_MS)
     assert (found.stream, found.usual_per_hour) == ("feedback", 0.0)
     assert sentences.silent(found, NOW_MS).startswith("No feedback has joined any search since")
+
+
+DAY_MS = 24 * HOUR_MS
+ALONE = replace(PLAN, groupings=())
+MONDAY_MS = NOW_MS // DAY_MS * DAY_MS - 4 * DAY_MS
+assert datetime.fromtimestamp(MONDAY_MS / 1000, timezone.utc).strftime("%a %H:%M") == "Mon 00:00"
+
+
+class Office:
+    """A site with ten searches a minute from 06:00 to 20:00, local time, from Monday on, and none
+    at night and on weekends."""
+
+    def __init__(self, born_ms: int, zone: tzinfo = timezone.utc, days: int = 5) -> None:
+        self.born_ms, self.zone, self.days = born_ms, zone, days
+        self._rows = np.zeros((1, ALONE.row_width), np.int64)
+        self._rows[:, [IMPRESSIONS, WITH_FEEDBACK, ITEMS]] = 10
+        self._page = {page: pack_page(rows) for page, rows in pages_of(self._rows * 60).items()}
+        self._panes = pages_of(self._rows)
+        self.lost = frozenset[int]()
+
+    def is_open(self, time_ms: int) -> bool:
+        local = datetime.fromtimestamp(time_ms / 1000, self.zone)
+        return local.weekday() < self.days and 6 <= local.hour < 20
+
+    def lane(self, now_ms: int, stopped_ms: int) -> LaneView:
+        settled_ms = now_ms - ALONE.timing.settle_ms
+        hours = range(self.born_ms, min(settled_ms, stopped_ms), HOUR_MS)
+        recent = range(
+            now_ms // MINUTE_MS * MINUTE_MS - HOUR_MS, min(now_ms, stopped_ms), MINUTE_MS
+        )
+        return LaneView(
+            lane=0,
+            token="t",
+            sequence=1,
+            names=Names((WHOLE,)),
+            panes={(0, start): self._panes for start in recent if self.is_open(start)},
+            totals={},
+            counts={"events": {"impression": 1}},
+            watermark_ms=now_ms,
+            settled_before=settled_ms // 1000 * 1000,
+            hours={s: self._page for s in hours if self.is_open(s) and s not in self.lost},
+            lost_hours=self.lost,
+        )
+
+    def told(
+        self, moments: range, stopped_ms: int = NOW_MS * 2
+    ) -> Iterator[tuple[int, tuple[Silence, ...]]]:
+        """(instant, what is said then) of each of some moments."""
+        arrivals, history = Arrivals(self.zone), HourHistory(ALONE)
+        for now_ms in moments:
+            lane = self.lane(now_ms, stopped_ms)
+            history.take([lane])
+            scores = replace(
+                MeasureScores.none(clicks_measure(ALONE)),
+                views=[lane],
+                snapshot=evaluate([lane], ALONE, (), now_ms),
+            )
+            yield now_ms, arrivals.of(scores, history)
+
+
+def test_nights_and_weekends_without_searches_are_usual_where_earlier_weeks_are_known() -> None:
+    site = Office(MONDAY_MS - 21 * DAY_MS)
+    for now_ms, found in site.told(range(MONDAY_MS, MONDAY_MS + 14 * DAY_MS, 20 * MINUTE_MS)):
+        assert found == (), now_ms
+
+
+def test_without_earlier_weeks_nights_are_usual_from_the_second_on_and_weekends_likewise() -> None:
+    """Of the first ones it is not known."""
+    born_ms = MONDAY_MS + 6 * HOUR_MS
+    told = {
+        (now_ms - MONDAY_MS) // DAY_MS
+        for now_ms, found in Office(born_ms).told(
+            range(born_ms + HOUR_MS, born_ms + 14 * DAY_MS, 20 * MINUTE_MS)
+        )
+        if found
+    }
+    assert told == {0, 1, 5, 6, 7}, "the first night and the first weekend, until the morning"
+
+
+@pytest.mark.parametrize("weeks", [0, 3])
+@pytest.mark.parametrize(("day", "hour"), [(1, 7), (2, 12.5), (4, 18.5), (7, 7), (8, 12.5)])
+def test_an_outage_at_times_of_traffic_is_told_after_five_minutes_and_until_it_ends(
+    weeks: int, day: int, hour: float
+) -> None:
+    stopped_ms = MONDAY_MS + day * DAY_MS + round(hour * HOUR_MS)
+    site = Office(MONDAY_MS + 6 * HOUR_MS - weeks * 7 * DAY_MS)
+    first = range(stopped_ms, stopped_ms + 8 * MINUTE_MS, MINUTE_MS)
+    told = {(at - stopped_ms) // MINUTE_MS for at, found in site.told(first, stopped_ms) if found}
+    assert told == {5, 6, 7}
+    through_the_night = range(stopped_ms + HOUR_MS, stopped_ms + DAY_MS, HOUR_MS)
+    for now_ms, (found, *_) in site.told(through_the_night, stopped_ms):
+        assert (found.stream, found.usual_per_hour) == ("searches", 600), now_ms
+
+
+def test_an_hour_that_is_lost_is_no_hour_without_searches() -> None:
+    """That of the only week before: days tell."""
+    stopped_ms = MONDAY_MS + 8 * DAY_MS + 12 * HOUR_MS
+    site = Office(MONDAY_MS + 6 * HOUR_MS)
+    site.lost = frozenset([stopped_ms - 7 * DAY_MS])
+    (_, found), *_ = site.told(range(stopped_ms + 5 * MINUTE_MS, NOW_MS * 2)[:1], stopped_ms)
+    assert [each.stream for each in found] == ["searches"]
+
+
+@pytest.mark.parametrize("days", [3, 21])
+def test_nights_are_those_of_the_zone_after_a_change_of_clocks(days: int) -> None:
+    berlin = ZoneInfo("Europe/Berlin")
+    changed_ms = round(datetime(2026, 10, 25, 3, tzinfo=berlin).timestamp() * 1000)
+    site = Office(changed_ms - days * DAY_MS, berlin, days=7)
+    moments = range(changed_ms + HOUR_MS, changed_ms + 2 * DAY_MS, 10 * MINUTE_MS)
+    assert not any(found for _, found in site.told(moments))
+
+
+def test_what_is_expected_over_a_gap_is_the_sum_of_its_parts_of_hours() -> None:
+    """Monday at 06:00 after a weekend: what a few minutes usually bring, not two days of it."""
+    opens_ms = MONDAY_MS + 6 * HOUR_MS
+    site = Office(MONDAY_MS - 21 * DAY_MS)
+    late = range(opens_ms - HOUR_MS, opens_ms + 4 * MINUTE_MS, MINUTE_MS)
+    told = {
+        (at - opens_ms) // MINUTE_MS: found
+        for at, found in site.told(late, opens_ms - 58 * HOUR_MS)
+        if found
+    }
+    assert [*told] == [2, 3], "of ten a minute twenty are missing"
