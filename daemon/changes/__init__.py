@@ -104,6 +104,7 @@ from .story import SHARES, SIZES, LiveRise, MeasuredChange, Moved, Story
 from .timeline import HOUR_MS, MINUTE_MS, ScoreNoise, ScoreTimeline, groups
 from .traffic_changes import (
     TRAFFIC_COUNTS,
+    Standing,
     TrafficChange,
     TrafficMetric,
     TrafficSides,
@@ -257,6 +258,7 @@ __all__ = (
     "silence",
     "Site",
     "SIZES",
+    "Standing",
     "STANDING_MS",
     "Story",
     "Stream",

@@ -11,7 +11,7 @@ from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
-from relevanced.metrics import Floats
+from relevanced.metrics import Booleans, Floats
 
 from .evidence import share_z
 from .settings import WHOLE, ChangeSettings, Urgency
@@ -49,6 +49,19 @@ class TrafficSides:
         return share_z(*self.shares(column), *sizes, *noise)
 
 
+@dataclass(frozen=True, eq=False)
+class Standing:
+    """What is told for longer than a week, and so as a ticket: of what is no worse than it has been
+    since then it tells still."""
+
+    is_of_whole: bool
+    """Whether it paged: then it tells of all searches, else of those of segments alone."""
+    hour: TrafficSides | None
+    """The last hour beside one during it; None where that is unknown, and nothing is known to be
+    worse."""
+    six_hours: TrafficSides | None
+
+
 @dataclass(frozen=True)
 class TrafficChange:
     """A number of a segment that is far from what is usual in the last hour."""
@@ -73,6 +86,7 @@ def traffic_changes(
     six_hours: TrafficSides | None,
     settings: ChangeSettings,
     told: Mapping[tuple[str, str], Urgency] = MappingProxyType({}),
+    standing: Standing | None = None,
     *,
     has_gap: bool = False,
 ) -> Iterator[TrafficChange]:
@@ -80,7 +94,7 @@ def traffic_changes(
 
     `settings` have the design effect that is used. `told` is segment → urgency of the change of
     scores by feedback that tells of its hour: one that pages tells of all shares, a ticket of those
-    of segments.
+    of segments. `standing`: those among them that stand.
     `has_gap`: some of the hour is a time without feedback, whose share says nothing.
     """
     yield from _silent(segments, hour, settings)
@@ -96,12 +110,34 @@ def traffic_changes(
     for metric, column, worse, far in shares[1:] if has_gap else shares:
         now, before = hour.shares(column)
         z = hour.z(column, settings)
-        is_far = worse * (now - before) > far * before
-        is_clear = worse * z > CLEAR_HOUR
-        is_confirmed = worse * six_hours.z(column, settings) > CLEAR_SIX_HOURS
-        for at in np.flatnonzero(counts & is_far & is_clear & is_confirmed).tolist():
+        is_news = counts & _are_worse(hour, six_hours, column, worse, far, settings)
+        if standing is not None:
+            sides = standing.hour, standing.six_hours
+            is_news &= _are_worse(*sides, column, worse, far, settings) | (
+                is_whole & (not standing.is_of_whole)
+            )
+        for at in np.flatnonzero(is_news).tolist():
             values = float(before[at]), float(now[at]), float(z[at])
             yield TrafficChange(segments[at], metric, *values)
+
+
+def _are_worse(
+    hour: TrafficSides | None,
+    six_hours: TrafficSides | None,
+    column: int,
+    worse: float,
+    far: float,
+    settings: ChangeSettings,
+) -> Booleans:
+    """(segments,), or one for all where a side is unknown: whether the share that a column counts
+    is far and clearly worse in the last hour, and in the last six. `worse`: the sign of that."""
+    if hour is None or six_hours is None:
+        return np.zeros(1, np.bool_)
+    now, before = hour.shares(column)
+    is_far = worse * (now - before) > far * before
+    is_clear = worse * hour.z(column, settings) > CLEAR_HOUR
+    is_confirmed = worse * six_hours.z(column, settings) > CLEAR_SIX_HOURS
+    return np.asarray(is_far & is_clear & is_confirmed, np.bool_)
 
 
 def _silent(

@@ -1,17 +1,20 @@
 """Open changes of scores and of the data behind them as samples: what the alert rules compare, and
 what their texts say. Pure."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import isfinite
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from ..changes import (
     HOUR_MS,
+    STANDING_MS,
     TRAFFIC_COUNTS,
     ChangeSettings,
     Moved,
+    Standing,
+    Story,
     ToldChange,
     TrafficChange,
     TrafficSides,
@@ -48,13 +51,15 @@ def traffic_changes_of(
     hour, six_hours = (_sides(scores.comparisons, window) for window in ("1h", "6h"))
     if hour is None:
         return ()
+    telling = [*_telling(scores, change_settings)]
     return tuple(
         traffic_changes(
             scores.segments,
             hour,
             six_hours,
             change_settings,
-            _told(scores, change_settings),
+            _most_urgent(each for each in telling if not each.stands),
+            _standing(scores.comparisons, [each for each in telling if each.stands]),
             has_gap=_has_gap(scores),
         )
     )
@@ -84,7 +89,7 @@ def floor_samples(scores: MeasureScores, change_settings: ChangeSettings) -> Ite
     floors = {
         (each.metric, each.grouping, each.segment): each for each in change_settings.score_floors
     }
-    told = _told(scores, change_settings)
+    told = _most_urgent(_telling(scores, change_settings))
     for (metric, *segment), floor in floors.items():
         if metric not in names or tuple(segment) not in scores.segments:
             continue
@@ -113,20 +118,72 @@ def _sides(comparisons: Sequence[BaselineComparison], window: str) -> TrafficSid
     return TrafficSides(found.recent[:, :TRAFFIC_COUNTS], before, len(periods))
 
 
-def _told(scores: MeasureScores, change_settings: ChangeSettings) -> dict[Segment, Urgency]:
-    """Segment → urgency of the change by feedback that tells of its last settled hour, the most
-    urgent one: a change that is open, or one that ended within that hour."""
+class _Telling(NamedTuple):
+    """A change by feedback that tells of the last settled hour of a segment."""
+
+    segment: Segment
+    urgency: Urgency
+    """That of its first week."""
+    stands: bool
+    """Whether it has lasted for longer: it is a ticket now."""
+    latest_ms: float
+    """The latest instant at which it began."""
+
+
+def _most_urgent(telling: Iterable[_Telling]) -> dict[Segment, Urgency]:
+    """Segment → the highest urgency of what tells of it."""
     told: dict[Segment, Urgency] = {}
-    now = ((change.series[:2], change.urgency) for change in scores.changes.told)
-    for segment, urgency in (*now, *_ended(scores, change_settings)):
-        if urgency == "page" or (urgency == "ticket" and segment not in told):
-            told[segment] = urgency
+    for each in telling:
+        if each.urgency == "page" or each.segment not in told:
+            told[each.segment] = each.urgency
     return told
+
+
+def _standing(
+    comparisons: Sequence[BaselineComparison], telling: Sequence[_Telling]
+) -> Standing | None:
+    """What stands, beside the hours since all of it began."""
+    if not telling:
+        return None
+    since_ms = max(each.latest_ms for each in telling)
+    hour, six_hours = (_during(comparisons, window, since_ms) for window in ("1h", "6h"))
+    return Standing(any(each.urgency == "page" for each in telling), hour, six_hours)
+
+
+def _during(
+    comparisons: Sequence[BaselineComparison], window: str, since_ms: float
+) -> TrafficSides | None:
+    """The last hours beside the earliest of their periods since then, or the day before: what is
+    new is no baseline for as long as possible."""
+    found = _comparison(comparisons, window)
+    if found is None:
+        return None
+    known = [rows for by, rows in found.periods.items() if found.from_ms - by >= since_ms]
+    rows = known[-1] if known else found.yesterday
+    if rows is None:
+        return None
+    now, before = (each[:, :TRAFFIC_COUNTS].astype(np.float64) for each in (found.recent, rows))
+    return TrafficSides(now, before, 1)
+
+
+def _telling(scores: MeasureScores, change_settings: ChangeSettings) -> Iterator[_Telling]:
+    """The changes that tell of the last settled hour: those that are open, and those that ended
+    within it."""
+    end_ms = scores.changes.end_ms or 0
+    open_now = ((each.series[:2], each.urgency, each.story, end_ms) for each in scores.changes.told)
+    for segment, urgency, story, at_ms in (*open_now, *_ended(scores, change_settings)):
+        onset = story.fall.onset
+        stands = at_ms - onset.likely > STANDING_MS
+        if stands and urgency != "none":
+            urgency = urgency_of(story, change_settings, round(onset.likely))
+        if urgency != "none":
+            yield _Telling(segment, urgency, stands, onset.latest)
 
 
 def _ended(
     scores: MeasureScores, change_settings: ChangeSettings
-) -> Iterator[tuple[Segment, Urgency]]:
+) -> Iterator[tuple[Segment, Urgency, Story, int]]:
+    """(segment, urgency, change, its end) of those that ended within the last settled hour."""
     hour = _comparison(scores.comparisons, "1h")
     begin_ms = hour.until_ms - HOUR_MS if hour else 0
     for story in scores.changes.closed:
@@ -135,10 +192,11 @@ def _ended(
         if ended_ms <= begin_ms:
             continue
         urgency = urgency_of(story, change_settings, ended_ms)
+        yield (grouping, segment), urgency, story, ended_ms
         if urgency != "none":
-            yield (grouping, segment), urgency
-            yield from (((grouping, carrying), "ticket") for carrying in story.segments)
-            yield from ((series[:2], "ticket") for series in story.fell)
+            others = [(grouping, carrying) for carrying in story.segments]
+            for other in (*others, *(series[:2] for series in story.fell)):
+                yield other, "ticket", story, ended_ms
 
 
 def _has_gap(scores: MeasureScores) -> bool:

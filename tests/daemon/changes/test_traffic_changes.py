@@ -10,6 +10,7 @@ import pytest
 
 from relevanced.daemon.changes import (
     ChangeSettings,
+    Standing,
     TrafficChange,
     TrafficSides,
     Urgency,
@@ -161,3 +162,22 @@ def test_what_an_open_change_tells_is_not_said_again() -> None:
     assert segments({}) == ["all", "FR"]
     assert segments({DE: "ticket"}) == ["all"]
     assert segments({DE: "page", FR: "ticket"}) == []
+
+
+@pytest.mark.parametrize("is_of_whole", [False, True])
+def test_what_stands_tells_of_what_is_no_worse_than_during_it(is_of_whole: bool) -> None:
+    low, six_low = [(1000.0, 400.0, 90.0)] * 2, [(6000.0, 2400.0, 400.0)] * 2
+    usual, six_usual = [(1000.0, 400.0, 40.0)] * 2, [(6000.0, 2400.0, 240.0)] * 2
+    hour, six_hours = sides(low, usual), sides(six_low, six_usual)
+
+    def segments(during: tuple[TrafficSides, TrafficSides] | tuple[None, None]) -> list[str]:
+        standing = Standing(is_of_whole, *during)
+        found = traffic_changes([WHOLE, FR], hour, six_hours, SETTINGS, {}, standing)
+        return [each.segment[1] for each in found]
+
+    of_whole = [] if is_of_whole else ["all"]
+    assert segments((sides(low, low, 1), sides(six_low, six_low, 1))) == of_whole
+    assert segments((None, None)) == of_whole, "nothing is known to be worse"
+    assert segments((hour, six_hours)) == ["all", "FR"], "it began anew"
+    partly = sides(low, [low[0], usual[1]]), sides(six_low, [six_low[0], six_usual[1]])
+    assert segments(partly) == [*of_whole, "FR"]

@@ -8,7 +8,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from relevanced.daemon.changes import STANDING_MS, ChangeSettings, ScoreFloor, Story, ToldChange
-from relevanced.daemon.exporter import Publisher, Reading, traffic_changes_of
+from relevanced.daemon.exporter import Publisher, Reading, floor_samples, traffic_changes_of
 from relevanced.daemon.lane import Rows
 from relevanced.daemon.panes import HOUR_MS
 from tests.daemon.exporter.test_open_changes import Recovering, reading
@@ -124,7 +124,37 @@ def test_what_ended_tells_as_much_as_while_it_was_open_whatever_else_is() -> Non
     assert said((), (of_segment,)) == {"all"}, "a ticket of a segment tells of segments alone"
     onset = replace(story.fall.onset, likely=story.fall.onset.likely - STANDING_MS)
     stood = replace(story, fall=replace(story.fall, onset=onset))
-    assert said((), (stood,)) == {"all"}, "it was a ticket when it ended"
+    assert said((), (stood,)) == {"all", "DE"}, "worse than in the days since it began"
+
+
+def test_a_fall_that_has_become_a_ticket_tells_as_before_of_what_is_no_worse() -> None:
+    site = Recovering(FAULT_MS - 50 * HOUR_MS, FAULT_MS, FAULT_MS + 3 * HOUR_MS, 0.95)
+    publisher = Publisher(PLAN)
+    found = [reading(site, FAULT_MS + minute * MINUTE_MS, publisher) for minute in (30, 60, 120)]
+    now = found[-1].clicks
+    page, *_ = now.changes.told
+    onset, later_ms = page.story.fall.onset, STANDING_MS + HOUR_MS
+    stood = replace(
+        page.story.fall,
+        onset=replace(onset, likely=onset.likely - later_ms, latest=onset.latest - later_ms),
+    )
+    ticket = replace(page, story=replace(page.story, fall=stood), urgency="ticket")
+    floor = ScoreFloor("Success@10", "all", "all", 0.6)
+    settings = replace(ChangeSettings(), score_floors=(floor,))
+
+    def said(is_worse: bool) -> set[str]:
+        comparisons = []
+        for each in now.comparisons:
+            usual = next(iter(each.periods.values()))
+            yesterday = usual if is_worse else each.recent
+            comparisons.append(replace(each, periods={2 * STANDING_MS: usual}, yesterday=yesterday))
+        changes = replace(now.changes, told=(ticket,))
+        scores = replace(now, comparisons=comparisons, changes=changes)
+        assert [*floor_samples(scores, settings)] == []
+        return {one.segment[1] for one in traffic_changes_of(scores, settings)}
+
+    assert said(is_worse=False) == set()
+    assert said(is_worse=True) == {"all", "DE"}
 
 
 def test_a_fall_tells_of_its_floor_also_in_the_hour_of_its_end() -> None:
