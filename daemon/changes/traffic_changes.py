@@ -11,7 +11,7 @@ from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
-from relevanced.metrics import Booleans, Floats
+from relevanced.metrics import Booleans, Floats, Integers
 
 from .evidence import share_z
 from .settings import WHOLE, ChangeSettings, Urgency
@@ -29,11 +29,13 @@ CLEAR_SIX_HOURS: Final = 3.0
 
 @dataclass(frozen=True, eq=False)
 class TrafficSides:
-    """A window beside the mean of its earlier periods: (segments, `TRAFFIC_COUNTS`) counts."""
+    """A window beside the mean of its earlier periods: (segments, `TRAFFIC_COUNTS`) counts, NaN
+    where they are not known."""
 
     now: Floats
     before: Floats
-    periods: int
+    periods: Integers | int
+    """In how many of them each segment is known, (segments,), or all."""
 
     def shares(self, column: int) -> tuple[Floats, Floats]:
         """The share of impressions that a column counts, now and before: (segments,) each."""

@@ -70,7 +70,8 @@ class BaselineComparison:
     unit: str
     """`week` or `day`; of judged scores also `hour`."""
     periods: Mapping[int, Floats]
-    """How many milliseconds before the last hours each period lies, the latest first → its rows."""
+    """How many milliseconds before the last hours each period lies, the latest first → its rows,
+    NaN where they are not known."""
     yesterday: Floats | None
     """The rows of the same hours a day before, where enough of them are there."""
     is_doubtful: bool = False
@@ -116,8 +117,8 @@ def compare(
         day_before = at_shifts(*span, [a_day], covered, left_out)
         all_weights = [shares(*span, plan.hour_ms), *earlier_weights.values(), *day_before.values()]
         needed |= {start for weights in all_weights for start in weights}
-        sums = {by: history.usual(weights, selection) for by, weights in earlier_weights.items()}
-        days = [history.usual(weights, selection) for weights in day_before.values()]
+        sums = {by: _usual(history, weights, selection) for by, weights in earlier_weights.items()}
+        days = [_usual(history, weights, selection) for weights in day_before.values()]
         compared.append(
             BaselineComparison(
                 name,
@@ -151,9 +152,21 @@ def hour_until(
     unit, earlier_weights = earlier(*span, covered, left_out, zone)
     if weights.keys() & history.lost or span[0] < covered.start:
         return None
-    sums = {by: history.usual(each, selection) for by, each in earlier_weights.items()}
+    sums = {by: _usual(history, each, selection) for by, each in earlier_weights.items()}
     rows = history.summed(weights, selection)
     return BaselineComparison(weeks.HOUR, *span, rows, unit, sums, None)
+
+
+def _usual(history: HourHistory, weights: Weights, selection: Selection) -> Floats:
+    """(selected segments, columns): the rows of an earlier period. What a part of its hours lacks,
+    such as a grouping that was added since, the others stand for; it is NaN where these are fewer
+    than `ENOUGH`. Raises Damaged."""
+    rows, sources = history.usual(weights, selection), history.sources
+    if sources.has_everything:
+        return rows
+    share = sources.shares_known(weights)
+    scale = np.where(share >= ENOUGH, 1 / np.maximum(share, ENOUGH), np.nan)
+    return rows * sources.by_row(scale, selection.segments)
 
 
 def _covered(first_ms: int, end_ms: int, since_ms: int | None, hour_ms: int) -> range:

@@ -168,8 +168,15 @@ def rows_plan(plan: Plan) -> Plan:
 
 
 def expected(periods: Periods) -> Rows | Floats:
-    """(segments, columns): the rows of one period as they are, the mean of several."""
-    return periods[0] if len(periods) == 1 else np.mean(periods, axis=0)
+    """(segments, columns): the rows of one period as they are, the mean of those that know them of
+    several; NaN where none does."""
+    if len(periods) == 1:
+        return periods[0]
+    rows = np.array(periods, np.float64)
+    known = ~np.isnan(rows)
+    count, mean = known.sum(axis=0), np.full(rows.shape[1:], np.nan)
+    np.divide(np.where(known, rows, 0.0).sum(axis=0), count, out=mean, where=count > 0)
+    return mean
 
 
 def over_periods(

@@ -115,7 +115,8 @@ def _sides(comparisons: Sequence[BaselineComparison], window: str) -> TrafficSid
         return None
     periods = [rows[:, :TRAFFIC_COUNTS] for rows in found.periods.values()]
     before = expected(periods).astype(np.float64)
-    return TrafficSides(found.recent[:, :TRAFFIC_COUNTS], before, len(periods))
+    known = np.sum([~np.isnan(rows[:, 0]) for rows in periods], axis=0)
+    return TrafficSides(found.recent[:, :TRAFFIC_COUNTS], before, known)
 
 
 class _Telling(NamedTuple):

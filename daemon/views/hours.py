@@ -219,12 +219,16 @@ class HourSources:
         """Whether nothing of any hour is unknown, as far as the lanes have it."""
         return self.coverage is None and not self.parts
 
-    def without(self, rows: Floats, segments: Sequence[tuple[str, str]], hidden: Cells) -> Floats:
-        """The rows, (segments, columns), with 0 in the hidden cells."""
+    def shares_known(self, weights: Mapping[int, float]) -> Floats:
+        """(groupings, 2 + metrics): of what share of some hours each is known."""
+        have = [weight * self.known(start) for start, weight in weights.items()]
+        return np.asarray(np.sum(have, axis=0) / sum(weights.values()))
+
+    def by_row(self, cells: Floats | Cells, segments: Sequence[tuple[str, str]]) -> Floats:
+        """(segments, columns): of each the value of its cell."""
         line = {name: index for index, name in enumerate(self.plan.grouping_names)}
-        columns = hidden[:, _cell_of_column(self.plan)]
         lines = np.array([line[grouping] for grouping, _ in segments], np.int64)
-        return np.where(columns[lines], 0.0, rows)
+        return np.asarray(cells[:, _cell_of_column(self.plan)][lines], np.float64)
 
     @cached_property
     def each(self) -> Sequence[HourSource]:
@@ -344,7 +348,7 @@ class HourHistory:
 
     def usual(self, weights: Mapping[int, float], selection: Selection) -> Floats:
         """The same, as far as it is usual: without the scores of hours in which they had fallen,
-        for which the other hours stand; 0 where these are fewer than `ENOUGH`."""
+        for which the other hours stand; NaN where these are fewer than `ENOUGH`."""
         rows, at = self.summed(weights, selection), {s: n for n, s in enumerate(selection.segments)}
         left_out: dict[tuple[int, int], float] = {}
         for start in sorted(weights.keys() & self.fallen.keys()):
@@ -357,8 +361,7 @@ class HourHistory:
         total = sum(weights.values())
         for (row, metric), share in left_out.items():
             columns, kept = self._columns_of(metric), total - share
-            is_known = kept >= ENOUGH * total and rows[row, columns[0]] > 0
-            rows[row, columns] *= total / kept if is_known else 0.0
+            rows[row, columns] *= total / kept if kept >= ENOUGH * total else np.nan
         return rows
 
     def _columns_of(self, metric: int) -> Integers:
@@ -370,12 +373,10 @@ class HourHistory:
         self, rows: Floats, weights: Mapping[int, float], selection: Selection
     ) -> Floats:
         """The rows without what fewer than `ENOUGH` of these hours have."""
-        sources = self.sources
-        if sources.has_everything or not weights:
+        if self.sources.has_everything or not weights:
             return rows
-        have = [weight * sources.known(start) for start, weight in weights.items()]
-        thin = np.sum(have, axis=0) < ENOUGH * sum(weights.values())
-        return sources.without(rows, selection.segments, thin)
+        is_known = self.sources.shares_known(weights) >= ENOUGH
+        return rows * self.sources.by_row(is_known, selection.segments)
 
     def rows_of(self, start: int, segments: Sequence[Segment]) -> Rows:
         """(segments, columns): the rows of some segments in one hour, of which only the pages that

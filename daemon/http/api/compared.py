@@ -158,7 +158,8 @@ class MetricSide:
     def estimates(self) -> list[Estimate]:
         """Each segment."""
         counts = (
-            np.rint(column).astype(int).tolist() for column in (self.scored, self.impressions)
+            np.rint(np.nan_to_num(column)).astype(int).tolist()
+            for column in (self.scored, self.impressions)
         )
         columns = zip(optional(self.means), optional(self.errors), *counts, strict=True)
         return [Estimate(*row) for row in columns]
@@ -366,7 +367,7 @@ def usual_rows(
         change_settings,
         of_days=against == "day",
     )
-    compare = partial(earlier.of_metric, before=np.sum([*periods.values()], axis=0))
+    compare = partial(earlier.of_metric, before=np.nansum([*periods.values()], axis=0))
     begin_ms = comparison.from_ms - max(periods)
     return Table(
         _stretch(comparison),

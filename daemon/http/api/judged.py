@@ -21,6 +21,7 @@ from ...exporter import (
     MeasureScores,
     Reading,
     best_case_of,
+    expected,
     judged_shares,
 )
 from ...judgements import NOTHING_READ, IndexEntry
@@ -138,7 +139,7 @@ def _against_usual(
     periods = [*comparison.periods.values()]
     best_case = best_case_of(found.plan)
     assert best_case is not None
-    usual = np.mean(periods, axis=0)
+    usual = np.asarray(expected(periods), np.float64)
     by_score, by_best_case = (
         EarlierHours(
             comparison.recent,

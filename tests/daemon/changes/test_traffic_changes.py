@@ -82,7 +82,7 @@ def test_vectors_say_what_scalars_say(seed: int) -> None:
 
     now, before, six_now, six_before = rows(500), rows(500), rows(3000), rows(3000)
     now[rng.random(len(segments)) < 0.02] = np.nan
-    periods = int(rng.integers(1, 4))
+    periods = rng.integers(1, 4, len(segments))
     settings = replace(SETTINGS, design_effect=float(rng.choice([1.0, 1.2, 2.0])))
     found = traffic_changes(
         segments,
@@ -97,7 +97,7 @@ def test_vectors_say_what_scalars_say(seed: int) -> None:
             segment,
             (tuple(now[at]), tuple(before[at])),
             (tuple(six_now[at]), tuple(six_before[at])),
-            periods,
+            int(periods[at]),
             settings,
         )
     ]

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from msgspec import structs
 
+from relevanced.daemon.exporter import expected
 from relevanced.daemon.lane import Since, since_the_beginning
 from relevanced.daemon.plan import Plan
 from relevanced.daemon.queries import Derivation
@@ -146,3 +147,20 @@ def test_values_of_a_new_grouping_are_no_new_releases() -> None:
     assert {text for text, _ in marked(lane)} == {"ranker v8", "ranker v9"}
     new = since(lane, VERSIONED, groupings={"all": None, "ranker": begun_ms})
     assert {text for text, _ in marked(new)} == {"ranker v9"}
+
+
+def test_a_week_in_which_something_was_not_known_is_not_in_its_average() -> None:
+    """A grouping and a metric that were added ten days ago: one week of three has them. Then some
+    that were added on the day a week ago, three quarters of which stand for all."""
+    day_ms, column = 24 * HOUR_MS, PLAN.metric_column(0)
+    for since_ms, of_day in ((NOON - 10 * day_ms, 2400), (NOON - 8 * day_ms + 6 * HOUR_MS, 2400)):
+        groupings = {**dict.fromkeys(PLAN.grouping_ids), "country": since_ms}
+        columns = {**dict.fromkeys(PLAN.column_ids), PLAN.column_ids[0]: since_ms}
+        lane = lane_of(steady(24 * 23))
+        for changed in ({"groupings": groupings}, {"columns": columns}):
+            known = compared(since(lane, PLAN, **changed))
+            for window, count in (("1h", 100), ("24h", of_day)):
+                periods = [*known[window].periods.values()]
+                assert len(periods) == 3
+                rows = expected(periods)
+                assert rows[:, [0, column]] == pytest.approx(count), (window, changed)
