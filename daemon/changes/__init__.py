@@ -110,7 +110,7 @@ from .traffic_changes import (
     TrafficSides,
     traffic_changes,
 )
-from .urgency import ToldChange, is_below_floor, told_changes, urgency_of
+from .urgency import ToldAs, ToldChange, is_below_floor, told_changes, urgency_of
 from .weeks import (
     ENDS,
     HOUR,
@@ -268,6 +268,7 @@ __all__ = (
     "three_hours",
     "threshold",
     "told_changes",
+    "ToldAs",
     "ToldChange",
     "TRAFFIC_COUNTS",
     "traffic_changes",

@@ -22,6 +22,16 @@ AGAINST: Final = ("weeks", "day", "hour")
 
 
 @dataclass(frozen=True)
+class ToldAs:
+    """As what an open change was told, by which the next look names it."""
+
+    series: Series
+    urgency: Urgency
+    told_ms: int
+    """End of what had settled when it was told under this name first."""
+
+
+@dataclass(frozen=True)
 class ToldChange:
     """One change of one segment, as it is told."""
 
@@ -48,6 +58,11 @@ class ToldChange:
         return None if before is None or now is None or not error else -abs(now - before) / error
 
     @property
+    def told_as(self) -> ToldAs:
+        """What the next look goes by."""
+        return ToldAs(self.series, self.urgency, self.told_ms)
+
+    @property
     def pattern(self) -> str:
         """The name of what it looks like; empty where that is too small to say."""
         return "" if self.story.pattern is None else self.story.pattern.name
@@ -57,10 +72,10 @@ def told_changes(
     stories: Iterable[Story],
     change_settings: ChangeSettings,
     end_ms: int,
-    before: Sequence[ToldChange] = (),
+    before: Sequence[ToldAs] = (),
 ) -> tuple[ToldChange, ...]:
-    """The open changes, a segment once each. `before` are those of the last look: their names stay
-    while they hold."""
+    """The open changes, a segment once each. `before` is as what they were told at the last look,
+    maybe by another process: their names stay while they hold."""
     told: dict[tuple[str, str], ToldChange] = {}
     for story in stories:
         for change in _told(story, change_settings, end_ms, before):
@@ -86,7 +101,7 @@ def is_below_floor(
 
 
 def _told(
-    story: Story, change_settings: ChangeSettings, end_ms: int, before: Sequence[ToldChange]
+    story: Story, change_settings: ChangeSettings, end_ms: int, before: Sequence[ToldAs]
 ) -> Iterator[ToldChange]:
     moved = _moved(story)
     urgency = urgency_of(story, change_settings, end_ms)
@@ -103,14 +118,14 @@ def _told(
             yield _change(story, moved[other], less, end_ms, known.get(other))
 
 
-def _keeps(change: ToldChange, urgency: Urgency, end_ms: int) -> bool:
+def _keeps(change: ToldAs, urgency: Urgency, end_ms: int) -> bool:
     """Whether a change that was told as this is named as before."""
     is_settled = urgency == "page" or end_ms - change.told_ms >= NAMED_AFTER_MS
     return change.urgency == urgency and is_settled
 
 
 def _change(
-    story: Story, moved: Moved, urgency: Urgency, end_ms: int, before: ToldChange | None
+    story: Story, moved: Moved, urgency: Urgency, end_ms: int, before: ToldAs | None
 ) -> ToldChange:
     against = next((lane for lane in AGAINST if lane in story.lanes), AGAINST[-1])
     told_ms = end_ms if before is None else before.told_ms

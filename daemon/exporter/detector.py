@@ -30,6 +30,7 @@ from ..changes import (
     ScoreNoise,
     ScoreTimeline,
     Story,
+    ToldAs,
     by_earlier,
     called,
     calls_of,
@@ -104,6 +105,8 @@ class ChangeDetector:
         self._usual_calls = UsualCalls(plan)
         self.falls: tuple[Fall, ...] = ()
         """As of the last look."""
+        self.names: tuple[ToldAs, ...] = ()
+        """As what the open changes were told at the last look."""
 
     @property
     def gaps(self) -> tuple[FeedbackGap, ...]:
@@ -185,6 +188,8 @@ class ChangeDetector:
             of_first = _of_hour(look.timeline, directions, alone, noise)
             by_first = [*calls_of(look, "hour", of_first.series, of_first.onsets), *by_usual_alone]
             cannot_tell += undecided(scene, whole.timeline, by_first, stories)
+        told = told_changes(open_now, self._change_settings, end_ms, self.names)
+        self.names = tuple(change.told_as for change in told)
         return Detection(
             segments,
             tuple(found),
@@ -192,7 +197,7 @@ class ChangeDetector:
             begin_ms if self._plan.history_hours else None,
             end_ms,
             open_now,
-            told_changes(open_now, self._change_settings, end_ms, self._last.told),
+            told,
             tuple(story for story in over if (story.fall.ended_ms or 0.0) >= day_ago),
             self.gaps,
             cannot_tell,

@@ -18,7 +18,7 @@ import numpy as np
 
 from relevanced.metrics import Floats, Integers
 
-from ..changes import Fall, FeedbackGap, Least, Onsets, Story, ToldChange
+from ..changes import Fall, FeedbackGap, Least, Onsets, Story, ToldAs, ToldChange
 from ..lane import JUDGED_COUNT_COLUMNS, Rows
 from ..panes import pane_start
 from ..plan import BY_FEEDBACK, BY_JUDGEMENTS, COUNT_COLUMNS, METRIC_COLUMNS, Plan
@@ -258,6 +258,10 @@ class Told(msgspec.Struct, frozen=True):
     falls: tuple[Fall, ...] = ()
     gaps: tuple[FeedbackGap, ...] = ()
     """When feedback was missing."""
+    names: tuple[ToldAs, ...] = ()
+    """As what the open changes by feedback were told."""
+    judged_names: tuple[ToldAs, ...] = ()
+    """The same by judgements."""
 
 
 @dataclass(frozen=True, eq=False)

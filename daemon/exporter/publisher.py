@@ -91,10 +91,12 @@ class Publisher:
 
     @property
     def told(self) -> Told:
-        """The falls of all measures that are open or over, and when feedback was missing: another
-        process may take them over."""
+        """The falls of all measures that are open or over, as what they were told, and when
+        feedback was missing: another process may take them over."""
         falls = tuple(fall for scorer in self._scorers for fall in scorer.falls)
-        return Told(falls, self._scorers[0].gaps)
+        by_feedback, *judged = self._scorers
+        judged_names = tuple(name for scorer in judged for name in scorer.names)
+        return Told(falls, by_feedback.gaps, by_feedback.names, judged_names)
 
     @told.setter
     def told(self, told: Told) -> None:
@@ -102,6 +104,7 @@ class Publisher:
         for scorer in self._scorers:
             is_graded = scorer.measure.is_graded
             scorer.falls = tuple(f for f in told.falls if (f.graded is not None) == is_graded)
+            scorer.names = told.judged_names if is_graded else told.names
 
     def forget_totals(self) -> None:
         """Forget the highest totals: another process serves the counters from now on."""

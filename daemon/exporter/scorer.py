@@ -28,6 +28,7 @@ from ..changes import (
     Scene,
     ScoreTimeline,
     Story,
+    ToldAs,
     can_tell,
     fallen,
     kept_together,
@@ -88,6 +89,8 @@ class Scorer:
         """As of the last look, those of earlier gradings included."""
         self.gaps: tuple[FeedbackGap, ...] = ()
         """When feedback was missing, as of the last look."""
+        self.names: tuple[ToldAs, ...] = ()
+        """As what the open changes were told at the last look."""
         self._change_settings = change_settings.of_judged if measure.is_graded else change_settings
         self._views: Sequence[LaneView] = ()
         self._gauges: Selection | None = None
@@ -175,6 +178,8 @@ class Scorer:
             self.falls = _kept(superseded(self.falls, graded), scores.until_ms)
         is_same = graded == self._graded
         if not is_same:
+            if self._graded is not None:
+                self.names = ()  # of what another file graded
             self._graded = graded
             self._detector = ChangeDetector(self.measure.plan, self._change_settings, graded)
         found = Detection()
@@ -223,11 +228,11 @@ class Scorer:
         assert scores.until_ms is not None
         others = tuple(fall for fall in self.falls if fall.graded != self._graded)
         detector.falls = tuple(fall for fall in self.falls if fall.graded == self._graded)
-        detector.gaps = self.gaps
+        detector.gaps, detector.names = self.gaps, self.names
         as_of_ms = scores.until_ms + scores.plan.timing.settle_ms
         found = detector.look(scores.views, self.history, basis, as_of_ms)
         self.falls = (*others, *detector.falls)
-        self.gaps = detector.gaps
+        self.gaps, self.names = detector.gaps, detector.names
         return found
 
     def _of_former(self, design_effect: float) -> Iterator[Story]:

@@ -23,7 +23,8 @@ DE = ("country", "DE", "RR@10")
 
 def told(found: tuple[Story, ...], at: int = END, *before: ToldChange) -> list[tuple[str, str]]:
     """(urgency, segment) of each."""
-    return [(each.urgency, each.series[1]) for each in told_changes(found, SETTINGS, at, before)]
+    names = [change.told_as for change in before]
+    return [(each.urgency, each.series[1]) for each in told_changes(found, SETTINGS, at, names)]
 
 
 def fault(effect: Effect) -> Story:
@@ -89,7 +90,7 @@ def test_of_one_segment_the_metric_that_was_told_first_stays(broken_country: Sto
     success = next(each for each in broken_country.also if each.series[1:] == ("DE", "nDCG@10"))
     first = replace(told_changes([broken_country], SETTINGS, END)[0], moved=success)
     first = replace(first, series=success.series, urgency="ticket")
-    (now,) = told_changes([broken_country], SETTINGS, END, [first])
+    (now,) = told_changes([broken_country], SETTINGS, END, [first.told_as])
     assert now.series == success.series and now.urgency == "page"
 
 

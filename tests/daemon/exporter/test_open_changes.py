@@ -1,8 +1,10 @@
 """From lanes to open changes: named soon, named as long as it lasts, over when it is over."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
+from msgspec import structs
 from prometheus_client.parser import text_string_to_metric_families
 
 from relevanced.daemon.changes import Kind, Marker, MarkerReach
@@ -150,6 +152,20 @@ def test_another_process_tells_the_same_change_under_the_same_name() -> None:
     assert taken_over.open[0].id == told.open[0].id
     assert taken_over.open[0].onset == told.open[0].onset
     assert taken_over.open[0].called_at == told.open[0].called_at
+
+
+def test_another_process_tells_an_open_change_as_what_it_was_told() -> None:
+    """By a metric that it would not choose itself."""
+    site = Site(NOW_MS - 8 * HOUR_MS, NOW_MS - 300 * MINUTE_MS, 0.3, PER_MINUTE)
+    first, second = Publisher(PLAN), Publisher(PLAN)
+    (change,) = reading(site, NOW_MS - 280 * MINUTE_MS, first).clicks.changes.told
+    assert first.told.names == (change.told_as,)
+    *where, metric = change.series
+    series = (*where, next(name for name in ("Success@10", "RR@10") if name != metric))
+    other = replace(change.told_as, series=series)
+    second.told = restored(packed(structs.replace(first.told, names=(other,))))
+    (taken_over,) = reading(site, NOW_MS, second).clicks.changes.told
+    assert taken_over.told_as == other and second.told.names == (other,)
 
 
 def test_stored_changes_that_cannot_be_read_are_none() -> None:
