@@ -10,7 +10,7 @@ from typing import Final
 import structlog
 
 from ..backoff import finished_before_stop
-from ..config import Config, decoder_of
+from ..config import Config, decoder_of, stage_decoder_of
 from ..errors import OtherRedis, StartError
 from ..http import Role
 from ..kafka import (
@@ -140,7 +140,7 @@ def _stage(
             topic=lane_topics(config)[0],
             partitions=partitions,
             base_ms=config.timing.base_ms,
-            decoder=decoder_of(config, service.book),
+            decoder=stage_decoder_of(config, service.book),
             start=config.input_start,
             letters=letters,
             refused=RefusedRecordsLog(config.log.record_values),

@@ -14,7 +14,7 @@ from .fingerprint import (
     restarting_keys,
 )
 from .loading import Layout, layout_of, load, note_renewed, read, read_file, under_layout
-from .mapped_sources import applied_sources, book_of, decoder_of, lane_decoder_of
+from .mapped_sources import applied_sources, book_of, decoder_of, lane_decoder_of, stage_decoder_of
 from .rules_between_settings import CARRIED
 from .sections import derive, experiments, propensities, source_checks, source_keys
 from .sections.changes import ChangesSection
@@ -132,6 +132,7 @@ __all__ = (
     "source_checks",
     "source_keys",
     "split_address",
+    "stage_decoder_of",
     "Start",
     "tables_without_users",
     "under_layout",

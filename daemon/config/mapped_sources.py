@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from ..events import FORMATS, Decoder, decoder
+from ..events import FORMATS, Decoder, Limits, decoder
 from ..mapping import (
     Drop,
     Expression,
@@ -150,11 +150,21 @@ def book_of(config: Config) -> SchemaBook:
 def decoder_of(config: Config, book: SchemaBook | None = None) -> Decoder:
     """Return the decoder of all topics: of the sources, or of `events.format`. `book`: the schemas
     that frames name; without it, none is known."""
+    return _decoder_of(config, config.limits, book)
+
+
+def stage_decoder_of(config: Config, book: SchemaBook | None = None) -> Decoder:
+    """Return the same for a stage, which passes on what any layout may need: its topic, and what
+    lanes read of it, outlive layouts."""
+    return _decoder_of(config, structs.replace(config.limits, passes_on=True), book)
+
+
+def _decoder_of(config: Config, limits: Limits, book: SchemaBook | None) -> Decoder:
     if config.sources:
         # A book that is empty is false.
         found = book_of(config) if book is None else book
-        return topic_decoder(applied_sources(config.sources), config.limits, found)
-    return decoder(config.events.format, config.limits)
+        return topic_decoder(applied_sources(config.sources), limits, found)
+    return decoder(config.events.format, limits)
 
 
 def lane_decoder_of(config: Config, book: SchemaBook | None = None) -> Decoder:

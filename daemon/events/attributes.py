@@ -9,12 +9,12 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Final, final
+from typing import Final, TypeAlias, final
 
 import msgspec
 from msgspec import Struct
 
-from .event_types import BY_ID, Event, Feedback, Impression, Limits
+from .event_types import BY_ID, DROP_REASONS, Event, Feedback, Impression, Limits
 from .fields import (
     ABSENT,
     InvalidField,
@@ -38,7 +38,8 @@ from .fields import (
 )
 
 _MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw] | None)
-_SCALAR: Final = msgspec.json.Decoder(str | int | float | bool | None)
+Scalar: TypeAlias = str | int | float | bool | None
+_SCALAR: Final = msgspec.json.Decoder(Scalar)
 _QUERY: Final = msgspec.json.Decoder(str | None)
 _NO_FIELD: Final = re.compile(r'[\\"\x00-\x1f]')
 """Characters that the decoder does not accept in the name of a field."""
@@ -95,19 +96,44 @@ def attribute_texts(raws: Mapping[str, msgspec.Raw], dropped: list[str]) -> dict
     texts = {}
     for name, raw in raws.items():
         try:
-            value = decoded(name, raw, _SCALAR, "bad_value")
+            text = _attribute_text(name, raw)
         except InvalidField as error:
-            if error.reason != "bad_value":
+            if error.reason not in DROP_REASONS:
                 raise
             dropped.append(error.reason)
             continue
-        if value is None or value == "":
-            continue
-        text = value if isinstance(value, str) else json.dumps(value)
-        if too_long(name) or too_long(text):
-            dropped.append("long_name" if too_long(name) else "long_value")
-        else:
+        if text:
             texts[name] = text
+    return texts
+
+
+def _attribute_text(name: str, raw: msgspec.Raw) -> str | None:
+    return scalar_text(name, decoded(name, raw, _SCALAR, "bad_value"))
+
+
+def scalar_text(name: str, value: Scalar) -> str | None:
+    """Return the text of one attribute; None for null and an empty text. Raises InvalidField with
+    the reason to leave it out."""
+    if value is None or value == "":
+        return None
+    text = value if isinstance(value, str) else json.dumps(value)
+    if too_long(name) or too_long(text):
+        raise InvalidField("long_name" if too_long(name) else "long_value")
+    return text
+
+
+def passed_on(raws: Mapping[str, msgspec.Raw], limits: Limits) -> dict[str, str]:
+    """Return as text the attributes that are only passed on: as far as they can be attributes, for
+    nobody has asked for them."""
+    texts = {}
+    for name, raw in raws.items():
+        if limits.is_only_passed_on(name):
+            try:
+                text = _attribute_text(name, raw)
+            except InvalidField:
+                continue
+            if text:
+                texts[name] = text
     return texts
 
 
@@ -178,6 +204,7 @@ def read_carefully(value: bytes, limits: Limits) -> Event | Trimmed:
 def _read_impression(raw: Struct, limits: Limits) -> Impression | Trimmed:
     values = plain_values(raw, _IMPRESSION_FIELDS)
     attributes, experiments, query = (getattr(raw, name) for name in _NAMED_FIELDS)
+    others = _passed_on(attributes, limits)
     attributes = raw_members("attributes", attributes, limits.attributes)
     experiments = raw_members("experiments", experiments)
     impression_id = identifier("impression_id", present(values, "impression_id"))
@@ -191,21 +218,31 @@ def _read_impression(raw: Struct, limits: Limits) -> Impression | Trimmed:
     visitor = None if limits.join == BY_ID else _visitor(plain_values(raw, _VISITOR_FIELDS))
     _check_by_item(values, items)
     dropped: list[str] = []
+    unsaid = dropped if limits.queries else []
     impression = Impression(
         impression_id=impression_id,
         time_ms=time_ms,
         items=items[: max(0, limits.depth - first_rank + 1)],
         first_rank=first_rank,
-        attributes=attribute_texts(attributes, dropped),
+        attributes=others | attribute_texts(attributes, dropped),
         experiments=attribute_texts(experiments, dropped),
         grades=grade_values("grades", values["grades"], limits.max_grade),
         user_id=user_id,
         teams=team_names("teams", values["teams"])[: max(0, limits.depth)],
         by_item=values["by_item"] is True,
-        query=query_text(query, dropped) if limits.queries else None,
+        query=query_text(query, unsaid) if limits.reads_queries else None,
         visitor=visitor,
     )
     return Trimmed(impression, tuple(dropped)) if dropped else impression
+
+
+def _passed_on(raw: msgspec.Raw, limits: Limits) -> dict[str, str]:
+    if not limits.passes_on:
+        return {}
+    try:
+        return passed_on(raw_members("attributes", raw), limits)
+    except InvalidField:  # the name of one is broken
+        return {}
 
 
 def _joins_by(values: Mapping[str, object], limits: Limits) -> tuple[str, str | None]:

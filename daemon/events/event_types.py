@@ -326,12 +326,35 @@ class Limits(msgspec.Struct, frozen=True):
     join: str = BY_ID
     """How feedback finds its impression: one of `JOINS`. Visitors are read where some joins by last
     touch."""
+    passes_on: bool = False
+    """Whether attributes and queries that are not needed are read as well, for readers who may need
+    them later. What cannot be read of them is left out unsaid: it is refused, and counted,
+    nowhere."""
 
     def joins_by(self, impression_id: str | None, visitor: str | None) -> tuple[str, str | None]:
         """The id and the visitor by which feedback with both joins: one of them at most."""
         if impression_id and self.join != LAST_TOUCH:
             return impression_id, None
         return "", visitor if self.join != BY_ID else None
+
+    @property
+    def reads_queries(self) -> bool:
+        """Whether queries are read."""
+        return self.queries or self.passes_on
+
+    def is_only_passed_on(self, attribute: str) -> bool:
+        """Whether an attribute is read, and not needed."""
+        return self.passes_on and self.attributes is not None and attribute not in self.attributes
+
+    def needed_of(self, event: Event) -> Event:
+        """The event without the attributes and the query that are only passed on."""
+        if not isinstance(event, Impression):
+            return event
+        attributes = event.attributes
+        if self.attributes is not None:
+            attributes = {name: attributes[name] for name in self.attributes if name in attributes}
+        query = event.query if self.queries else None
+        return msgspec.structs.replace(event, attributes=attributes, query=query)
 
 
 class LogRecord(Protocol):

@@ -24,7 +24,15 @@ import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import astuple, replace
 
-from .attributes import Trimmed, as_fields, can_be_fields, read_carefully, without_empty
+from .attributes import (
+    Scalar,
+    Trimmed,
+    as_fields,
+    can_be_fields,
+    read_carefully,
+    scalar_text,
+    without_empty,
+)
 from .event_types import (
     BY_ID,
     LAST_TOUCH,
@@ -127,7 +135,7 @@ def plain_reader(limits: Limits) -> Callable[[bytes], Plain]:
         return _read_plain_visits
     if limits.join != BY_ID:
         return _read_plain_visits_and_ids
-    return _read_plain_searches if limits.queries else read_plain
+    return _read_plain_searches if limits.reads_queries else read_plain
 
 
 class TimedImpression(Struct, tag_field="type", tag="impression", gc=False):
@@ -155,11 +163,12 @@ def reader(
 
     Every event pays for each line here: string ids, text attributes and milliseconds cost no call.
     """
-    depth, max_grade, names = limits.depth, limits.max_grade, limits.attributes
+    depth, max_grade = limits.depth, limits.max_grade
+    names = None if limits.passes_on else limits.attributes
     if names is not None and not can_be_fields(names):
         return lambda value: read_rest(value, limits)
-    needs_queries = limits.queries
-    impression_type, feedback_type = _types(limits)
+    needs_queries = limits.reads_queries
+    impression_type, feedback_type = _types(limits, names)
     decode: Callable[[bytes], Any] = msgspec.json.Decoder(impression_type | feedback_type).decode
 
     def read(value: bytes) -> Event | Trimmed:
@@ -187,21 +196,23 @@ def reader(
     return read
 
 
-def _types(limits: Limits) -> tuple[type[_Impression], type[Struct]]:
-    """Return the record types that read no more than is needed."""
-    shown: type[_Impression] = _Search if limits.queries else _Impression
+def _types(limits: Limits, names: _Names) -> tuple[type[_Impression], type[Struct]]:
+    """Return the record types that read no more than is asked for."""
+    shown: type[_Impression] = _Search if limits.reads_queries else _Impression
     reacted: type[Struct] = _Feedback
     if limits.join != BY_ID:
         shown, reacted = _Visit, _Reaction
-    names = limits.attributes
-    return shown if names is None else _needed_type(names, shown), reacted
+    if limits.passes_on:
+        return _with_attributes(dict[_Text, _Text | int | float | bool | None], shown), reacted
+    if names is None:
+        return shown, reacted
+    return _with_attributes(as_fields(names, _Text | None, None), shown), reacted
 
 
-def _needed_type(names: tuple[str, ...], base: type[_Impression]) -> type[_Impression]:
-    """Return the record type that reads only the attributes of these names."""
-    attributes = as_fields(names, _Text | None, None)
-    fields = [("attributes", attributes | None, None)]
-    made = msgspec.defstruct("NeededImpression", fields, bases=(base,), gc=False)
+def _with_attributes(kind: Any, base: type[_Impression]) -> type[_Impression]:
+    """Return the record type whose attributes are of this type, or null."""
+    fields = [("attributes", kind | None, None)]
+    made = msgspec.defstruct("AttributedImpression", fields, bases=(base,), gc=False)
     return cast(type[_Impression], made)
 
 
@@ -259,8 +270,12 @@ def _reaction(wire: _Reaction, time_ms: int, limits: Limits) -> Feedback:
 
 def _attributes(wire: _Impression, names: _Names) -> dict[str, str]:
     attributes: Any = wire.attributes
-    if attributes is None or names is None:
-        return without_empty(attributes or {})
+    if attributes is None:
+        return {}
+    if names is None:
+        if not _all_strings(tuple(attributes.values())):
+            attributes = {name: scalar_text(name, one) or "" for name, one in attributes.items()}
+        return without_empty(attributes)
     texts = astuple(attributes)
     if all(texts):
         return dict(zip(names, texts))
@@ -281,7 +296,7 @@ def _feedback(wire: _Feedback, time_ms: int, max_grade: float) -> Feedback:
     return Feedback(impression_id, time_ms, kind, item, wire.rank, grade)
 
 
-def _all_strings(items: tuple[str | int, ...]) -> TypeGuard[tuple[str, ...]]:
+def _all_strings(items: tuple[Scalar, ...]) -> TypeGuard[tuple[str, ...]]:
     """Whether all items are strings. A failing join shows it in a fifth of the time that isinstance
     for each takes."""
     try:

@@ -30,7 +30,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from .attributes import Trimmed, attribute_texts, query_text, raw_members
+from .attributes import Trimmed, attribute_texts, passed_on, query_text, raw_members
 from .event_types import BY_ID, Event, Feedback, Impression, Limits
 from .fields import (
     InvalidField,
@@ -93,7 +93,7 @@ def is_bulk_action(value: bytes) -> bool:
 def reader(limits: Limits) -> Callable[[bytes], Event | Trimmed | None]:
     """Return the reader of one UBI query or event, which returns None for an action line."""
 
-    fields = _FIELDS_AND_QUERY if limits.queries else _FIELDS
+    fields = _FIELDS_AND_QUERY if limits.reads_queries else _FIELDS
     event_fields = _EVENT_FIELDS if limits.join == BY_ID else _EVENT_FIELDS | _USER_FIELDS
 
     def read(value: bytes) -> Event | Trimmed | None:
@@ -126,8 +126,8 @@ def _read_query(raw: msgspec.Struct, limits: Limits) -> Impression | Trimmed:
     time_ms = timestamp_ms(present(values, "timestamp"))
     impression = Impression(query_id, time_ms, items[: limits.depth])
     dropped: list[str] = []
-    if limits.queries:
-        text = query_text(getattr(raw, "user_query"), dropped)
+    if limits.reads_queries:
+        text = query_text(getattr(raw, "user_query"), dropped if limits.queries else [])
         impression = msgspec.structs.replace(impression, query=text)
     return _described(impression, values, application, members_of_query, limits, dropped)
 
@@ -164,9 +164,13 @@ def _described(
     why values are left out already."""
     # Plugins write an empty string where the browser sent no user.
     user_field = next((name for name in _USER_FIELDS if values[name] not in (None, "")), None)
+    given = _attributes(application, details)
+    needed = given
+    if limits.attributes is not None:
+        needed = {name: given[name] for name in limits.attributes if name in given}
     whole = msgspec.structs.replace(
         impression,
-        attributes=attribute_texts(_attributes(application, details, limits), dropped),
+        attributes=passed_on(given, limits) | attribute_texts(needed, dropped),
         experiments=attribute_texts(_experiments(details), dropped),
         user_id=None if user_field is None else identifier(user_field, values[user_field]),
         visitor=None if limits.join == BY_ID else _client(values),
@@ -174,16 +178,12 @@ def _described(
     return Trimmed(whole, tuple(dropped)) if dropped else whole
 
 
-def _attributes(
-    application: Raw, query_attributes: Mapping[str, Raw], limits: Limits
-) -> dict[str, Raw]:
+def _attributes(application: Raw, query_attributes: Mapping[str, Raw]) -> dict[str, Raw]:
     named = {
         name: raw for name, raw in query_attributes.items() if not name.startswith(_EXPERIMENT)
     }
     if bytes(application) != b"null":
         named["application"] = application
-    if limits.attributes is not None:
-        named = {name: named[name] for name in limits.attributes if name in named}
     return _scalars(named)
 
 

@@ -72,6 +72,7 @@ class StagePorts:
     """Of that topic."""
     base_ms: int
     decoder: Decoder
+    """One that passes on what any layout may need."""
     start: Start
     """Where a source begins that nobody has sent anything of."""
     letters: DeadLetterTopic | None = None
@@ -90,6 +91,7 @@ class RekeyStage:
     """The sources that the group assigns to this process."""
 
     def __init__(self, ports: StagePorts) -> None:
+        assert ports.decoder.limits.passes_on
         aiokafka_patches.install()
         self._ports = ports
         self._own = [TopicPartition(ports.topic, number) for number in range(ports.partitions)]
@@ -401,8 +403,8 @@ class RekeyStage:
     def _targets(self, partitions: int) -> Targets:
         ports, consumer = self._ports, self._consumer
         sources = {t: len(consumer.partitions_for_topic(t) or ()) for t in ports.settings.topics}
-        most = self._producer.most_bytes
-        return Targets(partitions, PARTITIONERS[JAVA], sources, ports.base_ms, most)
+        most, needed_of = self._producer.most_bytes, ports.decoder.limits.needed_of
+        return Targets(partitions, PARTITIONERS[JAVA], sources, ports.base_ms, most, needed_of)
 
     def _stop(self, place: TopicPartition, why: str) -> None:
         """Leave a source; it is looked at again now and then, as its log may come back."""

@@ -5,6 +5,7 @@ feedback for each item that it is about. Pure.
 import json
 import re
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from typing import Final
 
 from ..events import (
@@ -265,19 +266,21 @@ def impression_of(
     shown = elements[: max(0, limits.depth - first_rank + 1)]
     items = tuple(_item(table, found, one) for one in shown)
     texts = _attributes(table, found, element, limits.attributes)
+    others = _passed_on(table, found.passing_on, element, limits)
     experiments = _experiments(table.experiments, found, element)
     dropped = [*texts.dropped, *experiments.dropped]
+    unsaid = dropped if limits.queries else []
     impression = Impression(
         impression_id=impression_id,
         time_ms=shown_ms,
         items=items,
         first_rank=first_rank,
-        attributes=texts.texts,
+        attributes=others | texts.texts,
         experiments=experiments.texts,
         grades=_grades(table.grade, found, zip(items, shown, strict=True), limits.max_grade),
         user_id=optional_id(found, table.user or table.visitor, element),
         teams=_teams(table.team, found, shown),
-        query=_query(table.query, found, element, dropped) if limits.queries else None,
+        query=_query(table.query, found, element, unsaid) if limits.reads_queries else None,
         visitor=(
             None
             if limits.join == BY_ID
@@ -374,6 +377,23 @@ def _attributes(
             members = {name: members[name] for name in needed if name in members}
         texts.add_scalars(members)
     return texts
+
+
+def _passed_on(
+    table: ImpressionTable, found: Evaluation, element: object, limits: Limits
+) -> dict[str, str]:
+    """The attributes that are only passed on: as far as they can be attributes."""
+    if not limits.passes_on:
+        return {}
+    texts, attributes = ValueTexts(), table.attributes or {}
+    for name, expression in attributes.items():
+        if name != ALL_MEMBERS and limits.is_only_passed_on(name):
+            with suppress(InvalidField):
+                texts.add(name, found.find(expression, element))
+    if ALL_MEMBERS in attributes:
+        with suppress(InvalidField):
+            texts.add_scalars(found.find(attributes[ALL_MEMBERS], element))
+    return {name: text for name, text in texts.texts.items() if limits.is_only_passed_on(name)}
 
 
 def _query(

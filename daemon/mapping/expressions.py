@@ -207,6 +207,11 @@ class Evaluation:
         """One whose work adds up apart: of values that must not cost the record anything."""
         return Evaluation(self._around, self._size)
 
+    @cached_property
+    def passing_on(self) -> "Evaluation":
+        """Another one: of attributes that are only passed on."""
+        return Evaluation(self._around, self._size)
+
     def find(self, expression: Expression, value: object) -> Any:
         """Return what the expression finds in a value. Raises InvalidField, and nothing else."""
         try:

@@ -8,10 +8,13 @@ work is bounded.
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from typing import Final, Protocol
+
+from msgspec.structs import replace
 
 from ..events import (
     NOT_MAPPED,
@@ -52,7 +55,6 @@ from .members import members_of
 
 MOST_ELEMENTS: Final = 10_000
 """Most events of one record."""
-_BROKEN: Final = object()
 SLICE_ELEMENTS: Final = 16
 """So many elements are mapped at once."""
 
@@ -70,9 +72,17 @@ class Mapper:
         """The compiled form of the source; None where there is none."""
         return compiled(self.source, self.limits, self.bodies)
 
+    @cached_property
+    def _compiled_to_pass_on(self) -> Compiled | None:
+        """The same where all attributes and queries are needed; None where nothing is passed on."""
+        if not self.limits.passes_on:
+            return None
+        every = replace(self.limits, attributes=None, queries=True)
+        return compiled(self.source, every, self.bodies)
+
     def plain(self, records: LogRecords, most_bytes: int) -> PlainEvents:
         """Return what the compiled form makes of records; see `Decoder.plain`."""
-        if self.compiled is None:
+        if self.compiled is None or self.limits.passes_on:  # it reads no more than is needed
             return nothing_plain(len(records))
         return self.compiled.plain(records, most_bytes)
 
@@ -146,13 +156,12 @@ class Mapper:
         except InvalidField:
             if self.compiled is None or self.source.codec != JSON:
                 raise
-            try:
-                root, attributes = self.compiled.pruned(value, headers)
-            except (ValueError, RecursionError):
-                root, attributes = _BROKEN, {}
-            if root is _BROKEN:
-                raise
-            return Surroundings(root, topic, key, headers, record_time_ms, attributes)
+            # What is only passed on may be what is broken.
+            for form in filter(None, (self._compiled_to_pass_on, self.compiled)):
+                with suppress(ValueError, RecursionError):
+                    root, attributes = form.pruned(value, headers)
+                    return Surroundings(root, topic, key, headers, record_time_ms, attributes)
+            raise
 
     def _elements(self, found: Evaluation, root: object) -> Sequence[object]:
         """What of a record are events: objects, as far as it is well-formed."""

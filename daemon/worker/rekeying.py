@@ -83,6 +83,8 @@ class Targets:
     """Length of the base pane: a mark tells of each that the watermark enters."""
     most_bytes: int = MOST_BYTES
     """A longer event is refused: the stage's topic does not take it."""
+    needed_of: Callable[[Event], Event] = lambda event: event
+    """The event without what is only passed on, which is left out first."""
 
 
 class SourceRun:
@@ -187,6 +189,8 @@ class SourceRun:
         partition = self._targets.hash_of(key) % self._targets.partitions
         of = self._of(partition, place)
         text, most = event_text(event, of), self._targets.most_bytes
+        if len(text) > most:
+            text = event_text(self._targets.needed_of(event), of)
         if len(text) > most:
             return Rejected("too_large", f"{len(text)} bytes for the lanes: must be <= {most}")
         self._prev[partition] = place

@@ -1,11 +1,19 @@
 """What the stage sends of what is no event, and what a lane makes of it."""
 
+import dataclasses
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
+from relevanced.daemon.config import (
+    decoder_of,
+    lane_decoder_of,
+    load,
+    restarting_keys,
+    stage_decoder_of,
+)
 from relevanced.daemon.errors import SourceReplaced
 from relevanced.daemon.events import (
     COUNTED,
@@ -23,6 +31,7 @@ from relevanced.daemon.kafka import JAVA, PARTITIONERS
 from relevanced.daemon.lane import Lane, new_lane
 from relevanced.daemon.worker import Message, SourceRun, SourceState, Targets, state_in
 from tests.builders import START_MS, TOPIC, plan_with, record
+from tests.replica import rows_of
 from tests.whole_batch import process_batch
 
 PANE_MS = 10_000
@@ -127,6 +136,62 @@ def test_the_place_of_an_event_does_not_follow_from_what_the_topic_takes() -> No
     assert places(500) == [(100, 1)] and places(5_000) == [(100, 0), (100, 1)]
 
 
+def test_what_is_only_passed_on_is_left_out_before_an_event_is_too_large() -> None:
+    event = Impression(
+        "q0",
+        START_MS,
+        ("a", "b"),
+        attributes={"country": "US", "url": "x" * 200},
+        query="y" * 200,
+    )
+    needed_of = Limits(attributes=("country",)).needed_of
+
+    def sent_of(one: Impression, most_bytes: int) -> list[Decoded]:
+        hash_of = PARTITIONERS[JAVA]
+        targets = Targets(1, hash_of, {"shown": 1}, PANE_MS, most_bytes, needed_of)
+        message, *marks = SourceRun("shown", 0, 0, SourceState(), targets).read(0, None, [one])
+        found = decoder("native", Limits(queries=True))(message.value, None)
+        return [] if isinstance(found[0], Rejected) else list(found)
+
+    assert sent_of(event, 5_000) == [event]
+    assert sent_of(event, 500) == [needed_of(event)]
+    assert sent_of(replace(event, items=LIST), 500) == [], "what is needed is too large itself"
+
+
+COUNTRY = '[segments]\ngroupings = [["country"]'
+DEVICE = COUNTRY + ', ["device"]]'
+WORDS = COUNTRY + ', ["words"]]\n[[derive]]\nattribute = "words"\nwords = [2]'
+
+
+@pytest.mark.parametrize("new", [DEVICE, WORDS], ids=["grouping", "derive"])
+def test_a_layout_that_comes_later_counts_what_was_sent_before_it(new: str) -> None:
+    lanes = 'windows = ["5m"]\n[kafka]\ntopics = ["shown"]\nlanes = "rekey"\n'
+    before, after = (load(lanes + text, {}, "test") for text in (COUNTRY + "]", new))
+    assert not restarting_keys(before, after), "nothing is read again"
+    log = [
+        record(
+            {
+                "type": "impression",
+                "impression_id": f"q{number}",
+                "timestamp": START_MS + number,
+                "items": ["a"],
+                "attributes": {"country": "US", "device": ("ios", "web")[number % 2]},
+                "query": "red shoes" if number % 3 else "shoes",
+            },
+            topic="shown",
+            offset=number,
+        )
+        for number in range(6)
+    ]
+    run, decode = run_from(0), stage_decoder_of(before)
+    messages = [one for of in log for one in run.read(of.offset, None, decode.of_record(of))]
+    rekeyed = new_lane(0, after.lane_plan, {TOPIC: 0}, [TOPIC])
+    process_batch(rekeyed, {TOPIC: list(logged(messages))}, {}, lane_decoder_of(after))
+    one = new_lane(0, after.plan, {"shown/0": 0}, ["shown/0"])
+    process_batch(one, {"shown/0": log}, {}, decoder_of(after))
+    assert rows_of(rekeyed) == rows_of(one) != {}
+
+
 def test_records_that_were_deleted_unread_count_once_however_often_a_run_begins() -> None:
     before = sent(run_from(40), *map(shown, range(10)), first=40)
     lost = run_from(70, lost_from=50)
@@ -155,8 +220,8 @@ def test_what_was_read_and_not_committed_is_no_loss() -> None:
 def test_a_source_at_its_end_holds_back_no_clock_whatever_its_records_are(is_idle: bool) -> None:
     """They are refused, as of a broken release. No watermark follows the clock before the source is
     idle; all that it has was taken."""
-    other = SourceRun("shown", 0, 0, SourceState(), replace(TARGETS, partitions=1))
-    broken = SourceRun("clicks", 0, 0, SourceState(), replace(TARGETS, partitions=1))
+    other = SourceRun("shown", 0, 0, SourceState(), dataclasses.replace(TARGETS, partitions=1))
+    broken = SourceRun("clicks", 0, 0, SourceState(), dataclasses.replace(TARGETS, partitions=1))
     messages = sent(other, shown(0), shown(60_000), first=0)
     messages += broken.read(0, START_MS, [Rejected("not_json")])
     clock_ms = START_MS + 600_000
