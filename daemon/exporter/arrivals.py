@@ -17,7 +17,7 @@ import numpy as np
 from ..changes import LEAST_SILENCE_MS, MINUTE_MS, USUAL_DELAYS, Silence, Stream, silence
 from ..panes import HOUR_MS, days_before, pane_start
 from ..plan import Plan
-from ..views import COUNTS_CELL, HourHistory, LaneView
+from ..views import COUNTS_CELL, WHOLE, HourHistory, LaneView
 from .baselines import shares
 from .measures import MeasureScores
 
@@ -288,4 +288,4 @@ def _knows(history: HourHistory, start: int) -> bool:
 
 
 def _count(history: HourHistory, start: int, column: int) -> int:
-    return int(history.whole(start)[column])
+    return int(history.rows_of(start, [WHOLE])[0, column])

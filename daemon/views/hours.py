@@ -21,7 +21,6 @@ import numpy as np
 
 from relevanced.metrics import Booleans, Floats, Integers
 
-from ..changes import WHOLE
 from ..lane import PAGE_ROWS, PagedRows, Pages, Rows, kept_rows
 from ..plan import COUNT_COLUMNS, METRIC_COLUMNS, WEIGHT_COLUMNS, Plan
 from ..storage import StoredPast, translated, unpack_page, whole_or_damaged
@@ -283,8 +282,6 @@ class _Hour:
     traffic: tuple[int, ...]
     rows: PagedRows | None = None
     """The sum of all sources, by the segment ids of `History`; None until the hour is needed."""
-    whole: Rows | None = None
-    """(columns,) of all traffic; None until they are needed."""
 
 
 class HourHistory:
@@ -390,13 +387,6 @@ class HourHistory:
                     here, rows = ids // PAGE_ROWS == page, source.hour_rows(self.plan, start, page)
                     total[here] += rows[ids[here] % PAGE_ROWS]
         return total
-
-    def whole(self, start: int) -> Rows:
-        """(columns,): all traffic of an hour, 0 where no source has any. Raises Damaged."""
-        hour = self._hours.get(start, _Hour((), ()))
-        if hour.whole is None:
-            hour.whole = self.rows_of(start, [WHOLE])[0]
-        return hour.whole
 
     def version_of(self, start: int) -> object:
         """An object that is another one once the rows of the hour have changed."""
