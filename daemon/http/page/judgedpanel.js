@@ -28,14 +28,16 @@ export class JudgedPanel {
     }
     if (!health.judged_metrics.includes(this.metric)) [this.metric] = health.judged_metrics;
     const of = (whose) => ask("judged/history", [["judged_metric", this.metric], ["window", at.window], ...pairs(whose)]);
-    try {
-      const { segment } = found;
-      const [judged, own, whole] = await Promise.all([ask("judged", pairs(segment)), of(segment), isWhole(segment) ? null : of(WHOLE)]);
-      if (round === this.round) this.draw(health, at, found, { judged, own, whole });
-    } catch {
-      // The page says by itself that the daemon does not answer.
-    }
     this.now = [health, at, found];
+    const { segment } = found;
+    let answers;
+    try {
+      answers = await Promise.all([ask("judged", pairs(segment)), of(segment), isWhole(segment) ? null : of(WHOLE)]);
+    } catch {
+      return; // The page says by itself that the daemon does not answer.
+    }
+    const [judged, own, whole] = answers;
+    if (round === this.round) this.draw(health, at, found, { judged, own, whole });
   }
 
   draw(health, at, found, { judged, own, whole }) {
