@@ -97,8 +97,8 @@ class Run:
             self.failed |= not self.source.topic.take(message)
         del self.unsent[:count]
 
-    def idle(self, clock_ms: int) -> None:
-        self.unsent += self.run.idle(clock_ms)
+    def at_end(self, clock_ms: int, *, is_idle: bool) -> None:
+        self.unsent += self.run.at_end(clock_ms, is_idle=is_idle)
 
     @property
     def done(self) -> bool:
@@ -123,8 +123,11 @@ class Source:
     def step(self) -> None:
         rng, run = self.rng, self.rng.choice([self.run, self.run, *self.zombies])
         run.read(rng.choice((0, 1, 5, 20)))
-        if rng.random() < 0.2:
-            run.idle(int(min(self.latest[run.at] + self.lateness_ms, LATEST_MS)))
+        if (chance := rng.random()) < 0.2:
+            latest_ms = int(min(self.latest[run.at] + self.lateness_ms, LATEST_MS))
+            run.at_end(latest_ms, is_idle=True)
+        elif chance < 0.4:
+            run.at_end(LATEST_MS, is_idle=False)
         run.send(rng.choice((0, 1, 10, 1000)))
         if self.topic.late and rng.random() < 0.2:
             self.topic.deliver_late()
@@ -138,7 +141,7 @@ class Source:
         """Say that all was read, in a run in which nothing fails."""
         run = Run(self, self.committed)
         run.read(len(self.records))
-        run.idle(LATEST_MS)
+        run.at_end(LATEST_MS, is_idle=True)
         for message in run.unsent:
             self.topic.append(message)
 
