@@ -301,10 +301,11 @@ class Timelines:
         """The hours that are known of these segments, by the columns of the metrics of a plan."""
         known, hour_ms = self._known, self._plan.hour_ms
         starts = np.array(known.starts, np.int64)
-        shape = len(starts), len(self.segments), self._columns.stop
-        rows = np.array([self._hours[start].rows for start in known.starts]).reshape(shape)
+        shape = len(starts), len(self.segments[segments]), self._columns.stop
+        rows = [self._hours[start].rows[segments] for start in known.starts]
+        are_hours = np.ones(len(starts), np.bool_)
         timeline = _timeline_of(
-            plan, rows[:, segments], starts, starts + hour_ms, np.ones(len(starts), np.bool_)
+            plan, np.array(rows).reshape(shape), starts, starts + hour_ms, are_hours
         )
         fallen = known.fallen[:, segments].reshape(timeline.scored.shape)
         known_hours = (until_ms - known.starts[0]) // hour_ms if known.starts else 0

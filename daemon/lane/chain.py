@@ -79,9 +79,10 @@ class Chain:
         may come any number of times, or never."""
         log, taken = log_name(of.topic, of.partition), self.taken
         found = verdict(taken.last.get(log, NOTHING), of)
+        entry = log if log in taken.last or UNKNOWN not in taken.after_gap else UNKNOWN
         if found == TAKEN:
             taken.after_gap.discard(log)  # nothing is missing up to here
-        elif found == EARLY and (log in taken.after_gap or self._is_unknown(log)):
+        elif found == EARLY and entry in taken.after_gap:
             found = TAKEN
         self.outcomes[found] += 1
         if found == TAKEN and of.number != AT_END:
@@ -89,13 +90,11 @@ class Chain:
             taken.after_gap.discard(log)
         return found == TAKEN
 
-    def _is_unknown(self, log: str) -> bool:
-        return UNKNOWN in self.taken.after_gap and log not in self.taken.last
-
     def know_all(self, logs: Iterable[str]) -> None:
         """Note all logs that there are. What comes later has nothing that was lost before."""
-        self.taken.after_gap |= {log for log in logs if self._is_unknown(log)}
-        self.taken.after_gap.discard(UNKNOWN)
+        if UNKNOWN in self.taken.after_gap:
+            self.taken.after_gap |= set(logs) - self.taken.last.keys()
+            self.taken.after_gap.discard(UNKNOWN)
 
     def require_same_life(self, topic: str, life: str) -> None:
         """Note the id of a topic. Raises SourceReplaced where another one was taken."""

@@ -153,8 +153,8 @@ class HourSources:
             kept_ms = kept_rows.kept_from(min(settled), plan)
         born_ms = max(min(begun, default=NEVER), whole_ms, dropped_ms)
         lost = frozenset[int]().union(*(view.lost_hours for view in views))
-        # What a lane that began anew no longer has; the others do.
-        lost |= {at for view in views for at in view.hours if dropped_ms <= at < whole_ms}
+        if dropped_ms < whole_ms:  # a lane began anew: the others still have what it lost
+            lost |= {at for view in views for at in view.hours if dropped_ms <= at < whole_ms}
         found = HourSources(plan, coverage, born_ms, kept_ms, views, (), past, lost_of_lanes=lost)
         if before is not None and found._key == before._key:
             parts, taken = before.parts, before.taken
