@@ -8,7 +8,7 @@ attribution window counts.
 
 from collections import Counter, deque
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timezone, tzinfo
 from typing import Final
 
@@ -26,6 +26,8 @@ COLUMNS: Final[tuple[tuple[Stream, str], ...]] = (
     ("feedback", "items_with_feedback"),
 )
 WEEK_MS: Final = 168 * HOUR_MS
+HALF: Final = 0.5
+"""An hour that has brought less than this share of what is usual lacks the rest."""
 DAYS_BACK: Final = ((7, 14, 21), (1, 2, 3))
 """What is usual in an hour is the mean of the same local hours so many days before: of weeks, and
 where no week is known of days, as a weekend is no fault. Where no day is known either, the last
@@ -38,8 +40,6 @@ MINUTES_A_DAY: Final = 1440
 REJECTED: Final = "rejected"
 OUTCOMES: Final = "feedback_outcomes"
 """Families of counts of a lane."""
-
-
 RECENT_MS: Final = 15 * MINUTE_MS
 
 
@@ -73,6 +73,7 @@ class Arrivals:
         """What is usual is so at the hours of a time zone."""
         self._zone = zone
         self._waits = dict[tuple[Stream, int | None], _Waits]()
+        self._gaps = dict[tuple[Stream, int | None], _Gap]()
         self._rejections = _Rejections()
 
     def of(self, scores: MeasureScores, history: HourHistory) -> tuple[Silence, ...]:
@@ -94,6 +95,23 @@ class Arrivals:
             if each is not None
         )
 
+    def usual_per_hour(
+        self, plan: Plan, history: HourHistory, now_ms: int | None
+    ) -> dict[Stream, float]:
+        """How many usually come in an hour at the time that `per_hour` looks at; nothing before an
+        hour is known. Raises Damaged."""
+        if now_ms is None:
+            return {}
+        since_ms, found = now_ms - RECENT_MS, dict[Stream, float]()
+        for stream, name in COLUMNS:
+            column, settle_ms = plan.count_columns.index(name), plan.timing.settle_ms
+            hours = _UsualHours.before(since_ms, history, column, settle_ms, self._zone)
+            if hours is not None:
+                parts = shares(since_ms, now_ms, HOUR_MS)
+                usual = sum(part * hours.within(hour) for hour, part in parts.items())
+                found[stream] = usual * HOUR_MS / RECENT_MS
+        return found
+
     def _stopped(
         self,
         stream: Stream,
@@ -109,24 +127,29 @@ class Arrivals:
         column = plan.count_columns.index(name)
         if partition is not None:
             views = [view for view in views if view.lane == partition]
-        since_ms = _last_pane(views, plan, column)
-        if since_ms is None:
-            since_ms = _last_hour(history, column) if partition is None else views[0].watermark_ms
-        if since_ms is None:
+        last = _last_pane(views, plan, column)
+        if last is None:
+            hour_ms = _last_hour(history, column) if partition is None else views[0].watermark_ms
+            last = None if hour_ms is None else (hour_ms, HOUR_MS)
+        if last is None:
             return None
-        since_ms = min(since_ms, now_ms)
+        gap, known = _Gap(min(last[0], now_ms), last[1]), self._gaps.get((stream, partition))
+        if known is not None and known.missing and known.is_still(gap):
+            gap = known
+        self._gaps[stream, partition], since_ms = gap, gap.since_ms
         waits = self._waits.setdefault((stream, partition), _Waits())
         delay_ms = waits.usual_ms(now_ms, since_ms)
         if now_ms - since_ms < LEAST_SILENCE_MS:
             return None
-        settled_ms = since_ms - plan.timing.settle_ms
-        usual = _usual(history, column, (since_ms, now_ms), settled_ms, self._zone)
+        settle_ms = plan.timing.settle_ms
+        hours = _UsualHours.before(since_ms, history, column, settle_ms, self._zone)
         if delay_ms is None:
             delay_ms = plan.timing.attribution_ms / USUAL_DELAYS
-        if usual is None:
+        if hours is None:
             return None
-        expected, most = (each * share for each in usual)
-        return silence(stream, since_ms, now_ms, expected, most, delay_ms)
+        expected, most = hours.missing(since_ms, now_ms, now_ms - settle_ms)
+        gap.missing = max(gap.missing, expected)
+        return silence(stream, since_ms, now_ms, gap.missing * share, most * share, delay_ms)
 
     def _of_partitions(
         self, now_ms: int, scores: MeasureScores, history: HourHistory
@@ -172,6 +195,23 @@ class _Rejections:
         known = [counts for at_ms, counts in self._of_minutes if at_ms <= since_ms]
         before = known[-1] if known else self._of_minutes[0][1]
         return sum(self._now[lane] - before[lane] for lane in partitions or self._now)
+
+
+@dataclass
+class _Gap:
+    """A time in which nothing has come."""
+
+    since_ms: int
+    pane_ms: int
+    """Length of the panes that say so: the finest that are kept of then."""
+    missing: float = 0.0
+    """How many usually come in it. What was missing stays so, whatever the hour may bring."""
+
+    def is_still(self, later: "_Gap") -> bool:
+        """Whether it is the one that is seen later, perhaps by coarser panes."""
+        pane_ms = max(self.pane_ms, later.pane_ms)
+        end_ms = pane_start(self.since_ms - 1, pane_ms) + pane_ms
+        return later.since_ms in (self.since_ms, end_ms)
 
 
 class _Waits:
@@ -231,12 +271,14 @@ def _shares(scores: MeasureScores, column: int) -> dict[int, float]:
     return {lane: count / whole for lane, count in sorted(counts.items()) if count}
 
 
-def _last_pane(views: Sequence[LaneView], plan: Plan, column: int) -> int | None:
-    """The end of the last pane that has any, of the shortest window that keeps one; None where none
-    does."""
-    windows = range(len(plan.timing.windows))
-    ends = (_last_of_window(views, plan, window, column) for window in windows)
-    return next(filter(None, ends), None)
+def _last_pane(views: Sequence[LaneView], plan: Plan, column: int) -> tuple[int, int] | None:
+    """(end of the last pane that has any, length of the pane), of the shortest window that keeps
+    one; None where none does."""
+    for index, window in enumerate(plan.timing.windows):
+        end_ms = _last_of_window(views, plan, index, column)
+        if end_ms is not None:
+            return end_ms, window.pane_ms
+    return None
 
 
 def _last_of_window(views: Sequence[LaneView], plan: Plan, window: int, column: int) -> int | None:
@@ -258,33 +300,76 @@ def _last_hour(history: HourHistory, column: int) -> int | None:
     return next((start + HOUR_MS for start in hours), None)
 
 
-def _usual(
-    history: HourHistory, column: int, silent_ms: tuple[int, int], settled_ms: int, zone: tzinfo
-) -> tuple[float, float] | None:
-    """(how many usually come between two instants, how many in the busiest of these hours), by
-    hours that had settled by `settled_ms`; of more than a week by the last one. None where no hour
-    is known."""
-    since_ms, now_ms = silent_ms
-    last = next((start for start in reversed(history.starts) if start + HOUR_MS <= since_ms), None)
-    if last is None:
-        return None
-    expected = most = 0.0
-    for hour, part in shares(max(since_ms, now_ms - WEEK_MS), now_ms, HOUR_MS).items():
+@dataclass(frozen=True)
+class _UsualHours:
+    """How many of a stream usually come, hour by hour."""
+
+    history: HourHistory
+    column: int
+    settled_ms: int
+    """Hours that end by then tell."""
+    last: int
+    """The last whole one."""
+    zone: tzinfo
+
+    @classmethod
+    def before(
+        cls, since_ms: int, history: HourHistory, column: int, settle_ms: int, zone: tzinfo
+    ) -> "_UsualHours | None":
+        """As known by an instant; None where no hour is known."""
+        whole = (start for start in reversed(history.starts) if start + HOUR_MS <= since_ms)
+        last = next(whole, None)
+        return None if last is None else cls(history, column, since_ms - settle_ms, last, zone)
+
+    def of(self, hour: int) -> float:
+        """What the hour usually brings."""
+        return float(np.mean([self._count(start) for start in self._like(hour)]))
+
+    def within(self, hour: int) -> float:
+        """The pace at any time within the hour, of which it is not known when it brings what: at
+        least that of the lowest of it and those beside it."""
+        lowest = []
+        for start in self._like(hour):
+            beside = [s for s in (start - HOUR_MS, start + HOUR_MS) if self._knows(s)]
+            lowest.append(min(self._count(s) for s in (start, *beside)))
+        return float(np.mean(lowest))
+
+    def missing(self, since_ms: int, now_ms: int, settled_ms: int) -> tuple[float, float]:
+        """(how many usually come between two instants between which none came, how many in the
+        busiest of these hours); of more than a week by the last one. What is known of now ends at
+        `settled_ms`."""
+        expected = most = 0.0
+        for hour, part in shares(max(since_ms, now_ms - WEEK_MS), now_ms, HOUR_MS).items():
+            usual = self.of(hour)
+            most = max(most, usual)
+            if part == 1:
+                expected += usual
+            else:
+                lacking = part * self.within(hour)
+                if hour + HOUR_MS <= settled_ms and (came := self._count(hour)) < HALF * usual:
+                    lacking = usual - came
+                expected += lacking
+        return expected, most
+
+    def _like(self, hour: int) -> list[int]:
+        """The same local hours that are known."""
         for days in DAYS_BACK:
-            starts = [pane_start(hour - days_before(hour, day, zone), HOUR_MS) for day in days]
-            starts = [s for s in starts if s + HOUR_MS <= settled_ms and _knows(history, s)]
-            if starts:
-                break
-        usual = float(np.mean([_count(history, start, column) for start in starts or [last]]))
-        expected, most = expected + usual * part, max(most, usual)
-    return expected, most
+            starts = (pane_start(hour - days_before(hour, day, self.zone), HOUR_MS) for day in days)
+            if found := [start for start in starts if self._knows(start)]:
+                return found
+        return [self.last]
 
+    def _count(self, start: int) -> int:
+        return _count(self.history, start, self.column)
 
-def _knows(history: HourHistory, start: int) -> bool:
-    """Whether it is known what an hour that has settled brought: nothing where no source has rows
-    of it. Not of a lost one, nor of that within which the lanes may have begun."""
-    is_known = bool(history.sources.known(start)[0, COUNTS_CELL])
-    return is_known and start not in history.lost and start != history.sources.born_ms
+    def _knows(self, start: int) -> bool:
+        """Whether it is known what an hour brought, once it has settled: nothing where no source
+        has rows of it. Not of a lost one, nor of that within which the lanes may have begun."""
+        if start + HOUR_MS > self.settled_ms:
+            return False
+        sources, lost = self.history.sources, self.history.lost
+        is_known = bool(sources.known(start)[0, COUNTS_CELL])
+        return is_known and start not in lost and start != sources.born_ms
 
 
 def _count(history: HourHistory, start: int, column: int) -> int:

@@ -395,10 +395,14 @@ def _of_found(found: FoundChanges, labels: list[str]) -> Iterator[Sample]:
                 ], f'{label},bound="{bound}"', float(times[index]) / 1000
 
 
-def arrival_samples(per_hour: Mapping[Stream, float]) -> Iterator[Sample]:
-    """How much of each stream comes in an hour."""
-    for stream, arrivals in per_hour.items():
-        yield FAMILIES["relevanced_arrivals_per_hour"], f'stream="{stream}"', round(arrivals, 1)
+def arrival_samples(
+    per_hour: Mapping[Stream, float], usual_per_hour: Mapping[Stream, float]
+) -> Iterator[Sample]:
+    """How much of each stream comes in an hour, and how much is usual."""
+    now, usual = "relevanced_arrivals_per_hour", "relevanced_arrivals_usual_per_hour"
+    for name, arrivals in ((now, per_hour), (usual, usual_per_hour)):
+        for stream, count in arrivals.items():
+            yield FAMILIES[name], f'stream="{stream}"', round(count, 1)
 
 
 def silence_samples(

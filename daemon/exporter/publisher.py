@@ -195,7 +195,10 @@ class Publisher:
             *traffic_change_samples(reading.traffic, self._plan),
             *floor_samples(reading.clicks, reading.change_settings),
             *exposition.marker_samples(reading.markers, whole.as_of_ms),
-            *exposition.arrival_samples(per_hour(reading.views, self._plan, whole.as_of_ms)),
+            *exposition.arrival_samples(
+                per_hour(reading.views, self._plan, whole.as_of_ms),
+                self._arrivals.usual_per_hour(self._plan, self._scorers[0].history, whole.as_of_ms),
+            ),
             *exposition.silence_samples(
                 reading.silences, reading.clicks.changes.gaps, whole.as_of_ms
             ),

@@ -1,9 +1,10 @@
 """What has stopped is said after some minutes, by what is usual; and no longer once it comes
 again."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone, tzinfo
+from functools import cache
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 from relevanced.daemon.changes import HOUR_MS, Silence, sentences, silence
 from relevanced.daemon.exporter import Arrivals, MeasureScores, Publisher, clicks_measure, per_hour
 from relevanced.daemon.http import changes
+from relevanced.daemon.panes import pane_start
 from relevanced.daemon.storage import pack_page
 from relevanced.daemon.views import WHOLE, HourHistory, LaneView, Names, evaluate
 from tests.daemon.exporter.two_countries import MINUTE_MS, NOW_MS, PLAN, Site
@@ -262,21 +264,37 @@ class Office:
     """A site with ten searches a minute from 06:00 to 20:00, local time, from Monday on, and none
     at night and on weekends."""
 
-    def __init__(self, born_ms: int, zone: tzinfo = timezone.utc, days: int = 5) -> None:
-        self.born_ms, self.zone, self.days = born_ms, zone, days
-        self._rows = np.zeros((1, ALONE.row_width), np.int64)
-        self._rows[:, [IMPRESSIONS, WITH_FEEDBACK, ITEMS]] = 10
-        self._page = {page: pack_page(rows) for page, rows in pages_of(self._rows * 60).items()}
-        self._panes = pages_of(self._rows)
+    def __init__(
+        self,
+        born_ms: int,
+        zone: tzinfo = timezone.utc,
+        days: int = 5,
+        opens: tuple[float, float] = (6, 20),
+    ) -> None:
+        self.born_ms, self.zone, self.days, self.opens = born_ms, zone, days, opens
+        rows = np.zeros((1, ALONE.row_width), np.int64)
+        rows[:, [IMPRESSIONS, WITH_FEEDBACK, ITEMS]] = 10
+        self._panes = pages_of(rows)
         self.lost = frozenset[int]()
 
     def is_open(self, time_ms: int) -> bool:
         local = datetime.fromtimestamp(time_ms / 1000, self.zone)
-        return local.weekday() < self.days and 6 <= local.hour < 20
+        opens, closes = self.opens
+        return local.weekday() < self.days and opens <= local.hour + local.minute / 60 < closes
+
+    def hour(self, start_ms: int, until_ms: int) -> dict[int, bytes]:
+        """The rows of as much of an hour."""
+        return self._packed(start_ms, min(start_ms + HOUR_MS, until_ms))
+
+    @cache
+    def _packed(self, start_ms: int, until_ms: int) -> dict[int, bytes]:
+        count = sum(map(self.is_open, range(start_ms, until_ms, MINUTE_MS)))
+        return {page: pack_page(rows * count) for page, rows in self._panes.items()}
 
     def lane(self, now_ms: int, stopped_ms: int) -> LaneView:
         settled_ms = now_ms - ALONE.timing.settle_ms
-        hours = range(self.born_ms, min(settled_ms, stopped_ms), HOUR_MS)
+        until_ms = min(settled_ms, stopped_ms)
+        hours = range(self.born_ms, until_ms, HOUR_MS)
         recent = range(
             now_ms // MINUTE_MS * MINUTE_MS - HOUR_MS, min(now_ms, stopped_ms), MINUTE_MS
         )
@@ -285,17 +303,36 @@ class Office:
             token="t",
             sequence=1,
             names=Names((WHOLE,)),
-            panes={(0, start): self._panes for start in recent if self.is_open(start)},
+            panes={
+                (window, pane_start(start, ALONE.timing.windows[window].pane_ms)): self._panes
+                for start in recent
+                for window in (0, 1)
+                if self.is_open(start)
+            },
             totals={},
             counts={"events": {"impression": 1}},
             watermark_ms=now_ms,
             settled_before=settled_ms // 1000 * 1000,
-            hours={s: self._page for s in hours if self.is_open(s) and s not in self.lost},
+            hours={
+                start: self.hour(start, until_ms)
+                for start in hours
+                if start not in self.lost and self.is_open(start + HOUR_MS // 2)
+            },
             lost_hours=self.lost,
         )
 
+    def rates(self, moments: range) -> Iterator[tuple[float, float]]:
+        """(how many searches come in an hour, how many are usual) at each of some moments."""
+        arrivals, history = Arrivals(self.zone), HourHistory(ALONE)
+        for now_ms in moments:
+            lane = self.lane(now_ms, NOW_MS * 2)
+            history.take([lane])
+            usual = arrivals.usual_per_hour(ALONE, history, now_ms)
+            # A pane of two minutes has the row of one of them.
+            yield 2 * per_hour([lane], ALONE, now_ms)["searches"], usual["searches"]
+
     def told(
-        self, moments: range, stopped_ms: int = NOW_MS * 2
+        self, moments: Sequence[int], stopped_ms: int = NOW_MS * 2
     ) -> Iterator[tuple[int, tuple[Silence, ...]]]:
         """(instant, what is said then) of each of some moments."""
         arrivals, history = Arrivals(self.zone), HourHistory(ALONE)
@@ -340,7 +377,8 @@ def test_an_outage_at_times_of_traffic_is_told_after_five_minutes_and_until_it_e
     told = {(at - stopped_ms) // MINUTE_MS for at, found in site.told(first, stopped_ms) if found}
     assert told == {5, 6, 7}
     through_the_night = range(stopped_ms + HOUR_MS, stopped_ms + DAY_MS, HOUR_MS)
-    for now_ms, (found, *_) in site.told(through_the_night, stopped_ms):
+    moments = (first[-1], *through_the_night)
+    for now_ms, (found, *_) in site.told(moments, stopped_ms):
         assert (found.stream, found.usual_per_hour) == ("searches", 600), now_ms
 
 
@@ -362,14 +400,42 @@ def test_nights_are_those_of_the_zone_after_a_change_of_clocks(days: int) -> Non
     assert not any(found for _, found in site.told(moments))
 
 
-def test_what_is_expected_over_a_gap_is_the_sum_of_its_parts_of_hours() -> None:
-    """Monday at 06:00 after a weekend: what a few minutes usually bring, not two days of it."""
+def test_what_is_missing_over_a_gap_is_the_sum_of_its_parts_of_hours() -> None:
+    """After a weekend, what some minutes usually bring, not two days of it; and within the hour
+    that opens it is not known yet when it does."""
     opens_ms = MONDAY_MS + 6 * HOUR_MS
     site = Office(MONDAY_MS - 21 * DAY_MS)
-    late = range(opens_ms - HOUR_MS, opens_ms + 4 * MINUTE_MS, MINUTE_MS)
+    late = range(opens_ms - HOUR_MS, opens_ms + 64 * MINUTE_MS, MINUTE_MS)
     told = {
         (at - opens_ms) // MINUTE_MS: found
         for at, found in site.told(late, opens_ms - 58 * HOUR_MS)
         if found
     }
-    assert [*told] == [2, 3], "of ten a minute twenty are missing"
+    assert [*told] == [60, 61, 62, 63]
+
+
+@pytest.mark.parametrize("weeks", [1, 3])
+def test_a_site_that_opens_and_closes_at_half_past_misses_no_searches(weeks: int) -> None:
+    """Also on a day with fewer at the end."""
+    site, tuesday_ms = Office(MONDAY_MS - weeks * 7 * DAY_MS, opens=(8.5, 18.5)), MONDAY_MS + DAY_MS
+    day = range(tuesday_ms + 8 * HOUR_MS, tuesday_ms + 21 * HOUR_MS, 4 * MINUTE_MS)
+    assert not any(found for _, found in site.told(day))
+    assert all(now >= usual / 10 for now, usual in site.rates(day))
+    early_ms = tuesday_ms + round(18.4 * HOUR_MS)
+    assert not any(found for _, found in site.told(range(early_ms, day.stop, MINUTE_MS), early_ms))
+
+
+def test_an_outage_until_a_site_closes_is_told_once_its_hour_has_settled() -> None:
+    stopped_ms = MONDAY_MS + DAY_MS + 19 * HOUR_MS + 20 * MINUTE_MS
+    site = Office(MONDAY_MS - 21 * DAY_MS)
+    closes_ms = MONDAY_MS + DAY_MS + 20 * HOUR_MS
+    moments = range(stopped_ms, closes_ms + HOUR_MS, MINUTE_MS)
+    told = [at for at, found in site.told(moments, stopped_ms) if found]
+    assert 0 <= told[0] - closes_ms - ALONE.timing.settle_ms < MINUTE_MS
+    assert told == [*moments][-len(told) :]
+
+
+def test_what_is_usual_now_is_that_of_the_hour_or_of_a_lower_one_beside_it() -> None:
+    site = Office(MONDAY_MS - 21 * DAY_MS)
+    usual = [found for _, found in site.rates(range(MONDAY_MS, MONDAY_MS + DAY_MS, HOUR_MS))]
+    assert usual == [0] * 8 + [600] * 12 + [0] * 4
