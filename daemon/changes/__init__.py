@@ -20,6 +20,7 @@ from .evidence import COUNTS, UNKNOWN, Counts, Noise, Side, evidence, largest_mi
 from .fault_grouping import LATELY_MS, Scene, held_name, named, parted, undecided
 from .faults import FallGroup, Followed, Levels, followed, kept_together
 from .ledger import (
+    ACCEPTED_MS,
     KEPT_MS,
     MIXED,
     REOPENS_MS,
@@ -31,6 +32,7 @@ from .ledger import (
     Graded,
     Look,
     Series,
+    accepted,
     advanced,
     calls_of,
     fallen,
@@ -128,6 +130,8 @@ from .weeks import (
 )
 
 __all__ = (
+    "accepted",
+    "ACCEPTED_MS",
     "acknowledgement",
     "advanced",
     "Age",

@@ -25,7 +25,9 @@ from .ledger import (
     FaultName,
     Look,
     Series,
+    accepted,
     advanced,
+    without_accepted,
 )
 from .levels import Loss, level, loss, within
 from .recovery import before_from
@@ -124,13 +126,17 @@ def followed(
 ) -> Followed:
     """The falls after one more look, and the faults that they make. `look` lacks the bins of falls
     that are over, `whole` has all."""
-    levels = Levels(look, whole)
-    news = _without_past(falls, levels, calls)
-    return kept_together(advanced(falls, look, news), levels)
+    levels, calls = Levels(look, whole), [*calls]
+    still, usual = accepted(falls, look, calls)
+    news = _without_past(still, levels, without_accepted(usual, calls))
+    return kept_together((*advanced(still, look, news), *usual), levels)
 
 
 def kept_together(falls: Sequence[Fall], levels: Levels) -> Followed:
-    """The falls, over where the fault that they are of is over for them."""
+    """The falls, over where the fault that they are of is over for them. What is accepted stays as
+    it is, and is of no fault."""
+    usual = tuple(fall for fall in falls if fall.accepted_ms is not None)
+    falls = [fall for fall in falls if fall.accepted_ms is None]
     since_ms = levels.look.end_ms - LATELY_MS
     apart = [
         f for f in falls if f.series not in levels.index or (f.ended_ms or since_ms) < since_ms
@@ -143,7 +149,7 @@ def kept_together(falls: Sequence[Fall], levels: Levels) -> Followed:
         faults.append(fault)
     of_fall = {(fall.series, fall.first_ms): fall for fall in kept}
     in_order = (of_fall[fall.series, fall.first_ms] for fall in falls)
-    return Followed(tuple(in_order), tuple(faults))
+    return Followed((*in_order, *usual), tuple(faults))
 
 
 def _parted(falls: Iterable[Fall]) -> FallGroup:

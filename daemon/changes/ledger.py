@@ -3,6 +3,9 @@
 What was called is compared with what lay before it for as long as it is open, so that it neither
 becomes its own baseline nor seems to recover while a window fills. The hours of a fall that is
 over are left out of all later comparisons.
+
+What lasts is accepted: then what lay before it is left out. So is a rise: a week after it, weeks
+that had it beside weeks that had not would say that the score should rise again.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,8 +16,9 @@ import numpy as np
 
 from relevanced.metrics import Booleans, Floats, Integers
 
-from .levels import Onsets
+from .levels import Loss, Onsets, level, loss, onsets, within
 from .recovery import Falls, recovered
+from .scan import LEAST_LOSS, threshold
 from .settings import WHOLE
 from .timeline import HOUR_MS, MINUTE_MS, ScoreNoise, ScoreTimeline
 
@@ -29,9 +33,9 @@ LOW_Z: Final = -4.0
 """A segment is called diluted, or to have fallen too, from here on."""
 REOPENS_MS: Final = 24 * HOUR_MS
 """A score that falls again so soon after its recovery had not recovered."""
-KEPT_MS: Final = 22 * 24 * HOUR_MS
-"""So long are falls that are over remembered: none of their hours tells what is usual, for which
-three weeks are looked at."""
+KEPT_MS: Final = 35 * 24 * HOUR_MS
+"""So long are falls that are over remembered, as `GAPS_KEPT_MS`: none of their hours tells what is
+usual, for which three weeks are looked at from each of the last two."""
 NEXT_DAY_MS: Final = 12 * HOUR_MS
 """What falls again so long after it last fell does so on another day."""
 EVERY_DAY: Final = 3
@@ -39,6 +43,11 @@ EVERY_DAY: Final = 3
 score moves: a night, and no fault."""
 STANDING_MS: Final = 7 * 24 * HOUR_MS
 """What has been low for longer is the state of things, and no news."""
+ACCEPTED_MS: Final = 13 * 24 * HOUR_MS
+"""What has been low for so long is what is usual now. Timelines reach two weeks back: until then
+they have a day before it."""
+LASTING_MS: Final = 3 * 24 * HOUR_MS
+"""So long a rise must have lasted, against as long before."""
 MISSED: Final = 30.0
 """A fall of which nothing is scored any more is over once so many impressions would have been, by
 the share of the whole that it had: no chance leaves all of them out."""
@@ -137,6 +146,10 @@ class Fall:
     unscored_ms: int | None = None
     """Since when nothing of it is scored while the whole is, such as a version that was withdrawn:
     whether it recovered cannot be known."""
+    accepted_ms: int | None = None
+    """Since when it is what is usual, and not followed any more."""
+    rose: bool = False
+    """Whether it is a rise. That is never told: it is accepted once it has lasted."""
 
     @property
     def since_ms(self) -> float:
@@ -145,7 +158,8 @@ class Fall:
 
     @property
     def ended_ms(self) -> float | None:
-        """When it recovered, or nothing was comparable any more; None while it is open."""
+        """When it recovered, or nothing was comparable any more; None while it is open, or where it
+        was accepted."""
         superseded_ms = None if self.superseded is None else self.superseded.since_ms
         ends = (self.recovered_ms, superseded_ms, self.unscored_ms)
         return next((float(end) for end in ends if end is not None), None)
@@ -156,9 +170,24 @@ class Fall:
         happens every day."""
         return self.ended_ms is not None and self.again < EVERY_DAY
 
+    def has_fallen(self, starts: Integers, ends: Integers) -> Booleans:
+        """(bins,): which of them say nothing of what is usual: its own, or those before it where it
+        was accepted."""
+        if self.accepted_ms is not None:
+            return starts < max(self.onset.latest, self.low_since_ms)
+        if self.is_unusual:
+            return (ends > self.since_ms) & (starts < (self.ended_ms or 0.0))
+        return np.zeros(len(starts), np.bool_)
+
     def is_standing(self, end_ms: int) -> bool:
         """Whether it has been open for so long that it is no news."""
         return self.ended_ms is None and end_ms - self.onset.likely > STANDING_MS
+
+    def is_before(self, call: "FallCall") -> bool:
+        """Whether a call of the same series is of another fall, long after the begin of this one
+        and by what was just before."""
+        earliest = call.onset.earliest if call.lane == "hour" else None
+        return earliest is not None and earliest - self.onset.likely > STANDING_MS
 
 
 @dataclass(frozen=True)
@@ -208,13 +237,13 @@ def calls_of(look: Look, lane: str, which: Integers, began: Onsets) -> list[Fall
 def fallen(
     falls: Iterable[Fall], series: Sequence[Series], starts: Integers, ends: Integers
 ) -> Booleans:
-    """(bins, series): where a series had fallen, by what is over and not usual."""
+    """(bins, series): where a series says nothing of what is usual: where it had fallen, by what is
+    over, or what was before a fall that was accepted."""
     at = {each: index for index, each in enumerate(series)}
     found = np.zeros((len(starts), len(at)), np.bool_)
     for fall in falls:
-        if fall.is_unusual and fall.series in at:
-            inside = (ends > fall.since_ms) & (starts < (fall.ended_ms or 0.0))
-            found[inside, at[fall.series]] = True
+        if fall.series in at:
+            found[:, at[fall.series]] |= fall.has_fallen(starts, ends)
     return found
 
 
@@ -223,6 +252,76 @@ def without_falls(look: Look, falls: Iterable[Fall]) -> ScoreTimeline:
     timeline = look.timeline
     left_out = fallen(falls, look.series, timeline.starts, timeline.ends)
     return timeline.only(~left_out) if left_out.any() else timeline
+
+
+def accepted(
+    falls: Iterable[Fall], look: Look, calls: Iterable[FallCall]
+) -> tuple[list[Fall], list[Fall]]:
+    """(the falls that are followed, what is accepted), which is remembered for as long as weeks
+    before it are looked at."""
+    end_ms = look.end_ms
+    newest = {call.series: call for call in calls if call.lane == "hour"}
+    still: list[Fall] = []
+    usual: list[Fall] = []
+    for fall in falls:
+        call = newest.get(fall.series)
+        if fall.accepted_ms is not None:
+            usual += [fall] if end_ms - fall.onset.likely < KEPT_MS else []
+        elif not fall.is_standing(end_ms):
+            still.append(fall)
+        elif end_ms - fall.onset.likely >= ACCEPTED_MS or (call and fall.is_before(call)):
+            usual.append(replace(fall, accepted_ms=end_ms))
+        else:
+            still.append(fall)
+    low = {fall.series for fall in still if fall.ended_ms is None}
+    return still, [*usual, *_raised(look, low)]
+
+
+def without_accepted(usual: Iterable[Fall], calls: Iterable[FallCall]) -> Iterator[FallCall]:
+    """The calls without those by what was before an accepted fall: its hours were compared until
+    then."""
+    last = {fall.series: fall for fall in usual}
+    for call in calls:
+        fall = last.get(call.series)
+        if fall is None or fall.is_before(call) or call.onset.likely > (fall.accepted_ms or 0):
+            yield call
+
+
+def _raised(look: Look, low: set[Series]) -> Iterator[Fall]:
+    """The series that have got better for good, by what earlier weeks have at these hours, other
+    than those that are low."""
+    end_ms = float(look.end_ms)
+    if look.timeline.usual is None or look.timeline.starts[0] > end_ms - 2 * LASTING_MS:
+        return
+    since_ms = end_ms - LASTING_MS
+    lasting, first_day, last_day = (
+        _gain(look, since_ms, *span)
+        for span in ((since_ms, end_ms), (since_ms, since_ms + DAY_MS), (end_ms - DAY_MS, end_ms))
+    )
+    limit = threshold(int(np.count_nonzero(look.directions)))
+    with np.errstate(invalid="ignore"):
+        is_raised = (lasting.z < limit) & (lasting.by_weeks > 0)
+        for gain in (lasting, first_day, last_day):
+            is_raised &= gain.amount > LEAST_LOSS * np.abs(gain.expected)
+    which = [at for at in np.flatnonzero(is_raised).tolist() if look.series[at] not in low]
+    rows = np.array(which, np.int64)
+    from_ms = np.full(len(rows), look.end_ms - 2 * LASTING_MS)
+    began = onsets(look.timeline.of(rows), -look.directions[rows], from_ms, look.noise.of(rows))
+    for at, likely, latest in zip(which, began.likely, began.latest, strict=True):
+        if np.isfinite(likely) and np.isfinite(latest):
+            onset = FallOnset(float(likely), None, float(latest), by_panes=False)
+            rose = Fall(look.series[at], round(likely), onset, (), look.end_ms, float(likely))
+            yield replace(rose, graded=look.graded, accepted_ms=look.end_ms, rose=True)
+
+
+def _gain(look: Look, since_ms: float, from_ms: float, until_ms: float) -> Loss:
+    """What each series has gained over a stretch, against `LASTING_MS` before an instant."""
+    timeline = look.timeline
+    before, now = (
+        level(timeline, within(timeline, np.array([begin]), np.array([end])))
+        for begin, end in ((since_ms - LASTING_MS, since_ms), (from_ms, until_ms))
+    )
+    return loss(before, now, -look.directions, look.noise)
 
 
 def advanced(falls: Sequence[Fall], look: Look, calls: Iterable[FallCall]) -> tuple[Fall, ...]:
@@ -253,6 +352,7 @@ def superseded(falls: Iterable[Fall], graded: Graded) -> tuple[Fall, ...]:
         (
             replace(fall, superseded=graded)
             if fall.ended_ms is None
+            and fall.accepted_ms is None
             and fall.graded is not None
             and fall.graded.since_ms < graded.since_ms
             else fall

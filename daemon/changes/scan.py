@@ -39,8 +39,9 @@ MOST_BEFORE_MS: Final = 60 * MINUTE_MS
 SHAPES_RATIO: Final = 0.01
 """How far the hours of a day may differ from those of the day before, as a share of the score."""
 AGAINST_YESTERDAY: Final = 2.0
-"""While no week is known a call needs one part in so many of its z against yesterday's hours too:
-else the shape of a day is a fall."""
+"""A call needs one part in so many of its z against yesterday's hours too. While no week is known
+the shape of a day is a fall else; and a week after a score rose for good, weeks say that it should
+have risen again."""
 
 
 def threshold(series: int) -> float:

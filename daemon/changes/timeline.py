@@ -46,8 +46,8 @@ class ScoreTimeline:
     """(bins, series) mean of the same hour in earlier weeks, NaN where it is not known; None where
     no week is known yet."""
     yesterday: Floats | None = None
-    """(bins, series) mean of the same hour a day before, NaN where it is not known; None once the
-    weeks of a whole day and of the one before are known."""
+    """(bins, series) mean of the same hour a day before, NaN where it is not known; None where no
+    day is known yet."""
     steps: Booleans | None = None
     """(bins, series) panes of an hour within which the score changes on earlier days; None where
     there is none."""

@@ -201,6 +201,7 @@ class ChangeDetector:
             tuple(story for story in over if (story.fall.ended_ms or 0.0) >= day_ago),
             self.gaps,
             cannot_tell,
+            tuple(fall for fall in self.falls if fall.accepted_ms is not None and not fall.rose),
             tuple(_lows(self.falls, over)),
         )
 

@@ -247,6 +247,8 @@ class Detection:
     """When feedback was missing, the latest last: nothing is said of these times."""
     undecided: tuple[Story, ...] = ()
     """What a judged score lost only if items without a judgement are irrelevant: no changes."""
+    accepted: tuple[Fall, ...] = ()
+    """Falls that are what is usual now, while earlier weeks still have what was before."""
     lows: tuple[Low, ...] = ()
     """When segments were low by what is over: of two days all that moved, of earlier ones what
     fell."""

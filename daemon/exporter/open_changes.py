@@ -11,6 +11,7 @@ from ..changes import (
     HOUR_MS,
     STANDING_MS,
     TRAFFIC_COUNTS,
+    WHOLE,
     ChangeSettings,
     Moved,
     Standing,
@@ -168,8 +169,8 @@ def _during(
 
 
 def _telling(scores: MeasureScores, change_settings: ChangeSettings) -> Iterator[_Telling]:
-    """The changes that tell of the last settled hour: those that are open, and those that ended
-    within it."""
+    """The changes that tell of the last settled hour: those that are open, those that ended within
+    it, and what is usual since lately."""
     end_ms = scores.changes.end_ms or 0
     open_now = ((each.series[:2], each.urgency, each.story, end_ms) for each in scores.changes.told)
     for segment, urgency, story, at_ms in (*open_now, *_ended(scores, change_settings)):
@@ -179,6 +180,9 @@ def _telling(scores: MeasureScores, change_settings: ChangeSettings) -> Iterator
             urgency = urgency_of(story, change_settings, round(onset.likely))
         if urgency != "none":
             yield _Telling(segment, urgency, stands, onset.latest)
+    for fall in scores.changes.accepted:
+        of_whole: Urgency = "page" if fall.series[:2] == WHOLE else "ticket"
+        yield _Telling(fall.series[:2], of_whole, True, fall.onset.latest)
 
 
 def _ended(

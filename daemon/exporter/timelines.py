@@ -344,9 +344,13 @@ class _EarlierHours:
         return self._over_weeks(of_bin, self.hours.means) if self._knows_weeks else None
 
     def yesterday(self, of_bin: Integers) -> Floats | None:
-        """(bins, series): the mean of the same hour a day before; None before a day is known, and
-        once windows of a day know their weeks."""
-        return self._of_yesterday(of_bin, self.hours.means) if self._needs_yesterday else None
+        """(bins, series): the mean of the same hour a day before; None before a day is known."""
+        if self.known_hours < DAY:
+            return None
+        means = self.hours.means
+        # Before a week is known also of a fall: what is as low every night is no news then.
+        told = np.where(self.fallen, np.nan, means) if self._knows_weeks else means
+        return self._of_yesterday(of_bin, told)
 
     def steps(self, of_bin: Integers, fine: Booleans) -> Booleans | None:
         """(bins, series): which of the bins that are `fine` have an hour within which the score
@@ -356,7 +360,7 @@ class _EarlierHours:
         hours, at = np.unique(of_bin[fine], return_inverse=True)
         if self._knows_weeks:
             found[fine] |= self._step(self._over_weeks, hours)[at]
-        if self._needs_yesterday:
+        if self._lacks_weeks:
             found[fine] |= self._step(self._of_yesterday, hours)[at]
         return found if found.any() else None
 
@@ -378,8 +382,8 @@ class _EarlierHours:
         return self.known_hours >= WEEK
 
     @property
-    def _needs_yesterday(self) -> bool:
-        # Also of a fall: what is as low every night is no news in the second one.
+    def _lacks_weeks(self) -> bool:
+        """Whether a day is known, and windows of one do not know their weeks yet."""
         return DAY <= self.known_hours < WEEK + 2 * DAY
 
     def _over_weeks(self, of_bin: Integers, values: Floats) -> Floats:

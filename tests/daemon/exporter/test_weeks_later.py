@@ -14,9 +14,9 @@ from relevanced.daemon.changes import Fall, FallOnset
 from relevanced.daemon.events import timestamp_text
 from relevanced.daemon.exporter import RESELECT_MS, Publisher, Timelines
 from relevanced.daemon.panes import HOUR_MS
-from relevanced.daemon.views import HourHistory, busiest, evaluate, select
+from relevanced.daemon.views import WHOLE, HourHistory, busiest, evaluate, select
 from tests.daemon.exporter.test_open_changes import Recovering, answer, reading
-from tests.daemon.exporter.two_countries import MINUTE_MS, NOW_MS, PLAN, Site, nights, wave
+from tests.daemon.exporter.two_countries import MINUTE_MS, NOW_MS, PLAN, Shape, Site, nights, wave
 
 DAY_MS = 24 * HOUR_MS
 WEEK_MS = 7 * DAY_MS
@@ -166,3 +166,45 @@ def test_a_fall_in_an_hour_in_which_each_night_changes_is_called_once_the_hour_i
         for minutes in (-60, -5, 10, 30)
     ]
     assert found == [False, False, False, True]
+
+
+def levels_of(*changes: tuple[int, float]) -> Shape:
+    """By these factors from these times on."""
+    return lambda time_ms: next((by for at, by in reversed(changes) if time_ms >= at), 1.0)
+
+
+def told_at(site: Site, times: Iterable[int]) -> list[set[str]]:
+    """The urgencies of what is told of the whole at some times."""
+    publisher, found = Publisher(PLAN), []
+    for now_ms in times:
+        changes = reading(site, now_ms, publisher).clicks.changes
+        found.append({each.urgency for each in changes.told if each.series[:2] == WHOLE})
+    return found
+
+
+@pytest.mark.parametrize("weeks", [1, 2])
+def test_nothing_falls_a_week_after_scores_rose_for_good(weeks: int) -> None:
+    """The weeks before had been lower; or no week had been known yet when they rose."""
+    rose_ms = NOW_MS - 8 * DAY_MS
+    site = Site(rose_ms - weeks * 5 * DAY_MS, NOW_MS * 2, 0.0, 60, shape=levels_of((rose_ms, 1.3)))
+    told = told_at(site, range(rose_ms - HOUR_MS, NOW_MS + HOUR_MS, 6 * HOUR_MS))
+    assert not any(told), [at for at, each in enumerate(told) if each]
+
+
+def test_what_has_fallen_for_good_is_usual_in_the_end_and_can_fall_again() -> None:
+    """Neither its end nor the week in which earlier weeks learn of it is news; the next fall is."""
+    broke_ms, again_ms = NOW_MS - 16 * DAY_MS, NOW_MS - 3 * HOUR_MS
+    fell = levels_of((broke_ms, 0.6), (again_ms, 0.4))
+    site = Site(broke_ms - 9 * DAY_MS, NOW_MS * 2, 0.0, 40, shape=fell)
+    days = (0.5, 8, 12.5, 13.5, 14, 14.5, 15.5)
+    times = [broke_ms + round(day * DAY_MS) for day in days]
+    told = told_at(site, [*times, again_ms - HOUR_MS, again_ms + HOUR_MS])
+    assert told == [{"page"}, {"ticket"}, {"ticket"}, *[set()] * 5, {"page"}]
+
+
+def test_what_has_been_low_for_a_week_pages_where_it_falls_further_than_before() -> None:
+    broke_ms, again_ms = NOW_MS - 9 * DAY_MS, NOW_MS - 3 * HOUR_MS
+    fell = levels_of((broke_ms, 0.9), (again_ms, 0.5))
+    site = Site(broke_ms - 9 * DAY_MS, NOW_MS * 2, 0.0, 40, shape=fell)
+    times = (broke_ms + 8 * HOUR_MS, again_ms - HOUR_MS, again_ms + HOUR_MS, NOW_MS)
+    assert told_at(site, times) == [{"page"}, {"ticket"}, {"page"}, {"page"}]

@@ -1,0 +1,144 @@
+"""What lasts is usual: nothing before it is compared any more, and what falls next is told."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from relevanced.daemon.changes import (
+    ACCEPTED_MS,
+    HOUR_MS,
+    KEPT_MS,
+    MINUTE_MS,
+    STANDING_MS,
+    Fall,
+    FallCall,
+    FallOnset,
+    Look,
+    ScoreNoise,
+    ScoreTimeline,
+    accepted,
+    fallen,
+    followed,
+)
+
+SERIES = ("all", "all", "RR@10")
+DAY_MS = 24 * HOUR_MS
+NOW_MS = 40 * DAY_MS
+LEVEL, LOW = 0.6, 0.4
+
+
+def look(levels: list[float], *, knows_weeks: bool = True) -> Look:
+    """Hours with 1,000 searches each of one series, whose level on each of the last days is this
+    one; 0.6 is usual."""
+    scores = np.repeat(levels, 24)[:, None]
+    starts = NOW_MS - HOUR_MS * np.arange(len(scores), 0, -1)
+    scored = np.full(scores.shape, 1000.0)
+    hourly = np.ones(len(starts), np.bool_)
+    usual = np.full(scores.shape, LEVEL) if knows_weeks else None
+    sums = scored * scores
+    timeline = ScoreTimeline(starts, starts + HOUR_MS, scored, sums, sums, hourly, usual)
+    return Look(timeline, [SERIES], np.ones(1), ScoreNoise())
+
+
+def open_since(days: float) -> Fall:
+    at_ms = NOW_MS - days * DAY_MS
+    onset = FallOnset(at_ms, at_ms - HOUR_MS, at_ms + HOUR_MS, by_panes=False)
+    return Fall(SERIES, round(at_ms), onset, ("hour",), round(at_ms + HOUR_MS), at_ms)
+
+
+def call(lane: str, hours_ago: float) -> FallCall:
+    at_ms = NOW_MS - hours_ago * HOUR_MS
+    near = 10 * MINUTE_MS
+    return FallCall(lane, SERIES, FallOnset(at_ms, at_ms - near, at_ms + near, by_panes=True))
+
+
+def after_calls(fall: Fall, *calls: FallCall) -> list[tuple[float, bool]]:
+    """(onset, whether it is accepted) of each fall that a look leaves."""
+    seen = look([LOW] * 14)
+    falls = followed([fall], seen, seen.timeline, calls).falls
+    return sorted((each.onset.likely, each.accepted_ms is not None) for each in falls)
+
+
+@pytest.mark.parametrize(("days", "is_accepted"), [(2, False), (12.9, False), (13, True)])
+def test_a_fall_of_two_weeks_is_accepted(days: float, is_accepted: bool) -> None:
+    fall = open_since(days)
+    assert after_calls(fall) == [(fall.onset.likely, is_accepted)]
+    assert (days * DAY_MS >= ACCEPTED_MS) == is_accepted
+
+
+def test_nothing_before_an_accepted_fall_is_usual_and_its_own_hours_are() -> None:
+    fall, starts = open_since(13), NOW_MS - DAY_MS * np.arange(16, 0, -1)
+    told = replace(fall, accepted_ms=NOW_MS)
+    assert not fallen([fall], [SERIES], starts, starts + HOUR_MS).any()
+    left_out = fallen([told], [SERIES], starts, starts + HOUR_MS)[:, 0]
+    assert left_out.tolist() == (starts < fall.onset.latest).tolist()
+    better = replace(told, low_since_ms=float(starts[8]))
+    left_out = fallen([better], [SERIES], starts, starts + HOUR_MS)[:, 0]
+    assert left_out.tolist() == (starts < starts[8]).tolist(), "since it got better"
+
+
+def test_what_falls_after_an_accepted_fall_is_another_fall() -> None:
+    fall = replace(open_since(20), accepted_ms=NOW_MS - 7 * DAY_MS)
+    assert after_calls(fall, call("weeks", 2)) == [
+        (fall.onset.likely, True),
+        (NOW_MS - 2 * HOUR_MS, False),
+    ]
+
+
+def test_comparisons_with_what_was_before_call_nothing_once_it_is_accepted() -> None:
+    fall = open_since(13)
+    assert after_calls(fall, call("weeks", 24), call("hour", 13 * 24)) == [
+        (fall.onset.likely, True)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("lane", "days", "is_another"),
+    [("hour", 9, True), ("weeks", 9, False), ("hour", 6, False)],
+)
+def test_what_has_been_low_for_a_week_can_fall_again(
+    lane: str, days: float, is_another: bool
+) -> None:
+    """By what was just before."""
+    fall = open_since(days)
+    found = after_calls(fall, call(lane, 1))
+    assert (days * DAY_MS > STANDING_MS) == (days > 7)
+    expected = [(fall.onset.likely, is_another)]
+    assert found == expected + [(NOW_MS - HOUR_MS, False)] * is_another
+
+
+def test_what_is_accepted_is_forgotten_once_no_week_before_it_is_looked_at() -> None:
+    known, forgotten = (
+        replace(open_since(days), accepted_ms=NOW_MS - 10 * DAY_MS) for days in (34.9, 35)
+    )
+    assert accepted([known, forgotten], look([LOW] * 14), []) == ([], [known])
+    assert KEPT_MS == 35 * DAY_MS
+
+
+@pytest.mark.parametrize(
+    ("levels", "knows_weeks", "is_raised"),
+    [
+        ([0.6] * 11 + [0.7] * 3, True, True),
+        ([0.6] * 12 + [0.7] * 2, True, False),  # not yet
+        ([0.6] * 10 + [0.8] * 3 + [0.6], True, False),  # it is back
+        ([0.6] * 11 + [0.62] * 3, True, False),  # too little
+        ([0.6] * 11 + [0.7] * 3, False, False),  # as perhaps every week
+        ([0.6] * 2 + [0.7] * 3, True, False),  # nothing is known of before
+    ],
+)
+def test_a_rise_that_lasts_is_accepted(
+    levels: list[float], knows_weeks: bool, is_raised: bool
+) -> None:
+    still, usual = accepted([], look(levels, knows_weeks=knows_weeks), [])
+    assert still == [] and [each.rose for each in usual] == [True] * is_raised
+    for rose in usual:
+        assert rose.onset.likely == pytest.approx(NOW_MS - 3 * DAY_MS, abs=HOUR_MS)
+        (again,) = accepted(usual, look([0.7] * 14), [])[1]
+        assert again == rose, "once"
+
+
+def test_what_is_low_does_not_rise() -> None:
+    """It recovers, or got better."""
+    fall = open_since(4)
+    assert accepted([fall], look([0.6] * 11 + [0.7] * 3), []) == ([fall], [])
