@@ -4,6 +4,7 @@ Pure arithmetic on integer milliseconds since the epoch. Panes are epoch-aligned
 [start, start + length).
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
 from functools import lru_cache
@@ -58,6 +59,15 @@ def days_before(time_ms: int, days: int, zone: tzinfo, hour_ms: int = HOUR_MS) -
     by = days * 24 * hour_ms
     before_ms, now_ms = (_ahead_ms(at // HOUR_MS, zone) for at in (time_ms - by, time_ms))
     return by + before_ms - now_ms
+
+
+def on_other_days(start: int, zone: tzinfo, hour_ms: int = HOUR_MS) -> Iterator[int]:
+    """The starts of the same local hour of the days less than a week after and before, the nearest
+    first."""
+    for days in range(1, 7):
+        later = start + days * 24 * hour_ms
+        yield pane_start(start + days_before(later, days, zone, hour_ms), hour_ms)
+        yield pane_start(start - days_before(start, days, zone, hour_ms), hour_ms)
 
 
 @lru_cache(maxsize=8192)

@@ -259,6 +259,15 @@ class Plan:
         """Column of `scored` of a metric; `sum` and `squares` follow it."""
         return len(self.count_columns) + len(METRIC_COLUMNS) * metric_index
 
+    def columns_of(self, metric_index: int) -> list[int]:
+        """The columns of a metric, and of its best case where there is one."""
+        first = self.metric_column(metric_index)
+        return [
+            first + behind + part
+            for behind in sorted({0, self.columns_behind})
+            for part in range(len(METRIC_COLUMNS))
+        ]
+
     @cached_property
     def column_ids(self) -> tuple[str, ...]:
         """What the columns of each metric mean, whatever plan they stand in: the full name, and for

@@ -8,6 +8,7 @@ Pure.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timezone, tzinfo
+from functools import partial
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -26,6 +27,7 @@ from ..views import (
     Snapshot,
     estimates,
     pane_starts,
+    stand_in,
 )
 
 WINDOWS: Final = (("1h", 1), ("6h", 6), ("24h", 24))
@@ -117,8 +119,10 @@ def compare(
         day_before = at_shifts(*span, [a_day], covered, left_out)
         all_weights = [shares(*span, plan.hour_ms), *earlier_weights.values(), *day_before.values()]
         needed |= {start for weights in all_weights for start in weights}
-        sums = {by: _usual(history, weights, selection) for by, weights in earlier_weights.items()}
-        days = [_usual(history, weights, selection) for weights in day_before.values()]
+        telling = telling_before(span[0], covered, left_out)
+        of = partial(_usual, history, selection, telling, zone)
+        sums = {by: of(weights) for by, weights in earlier_weights.items()}
+        days = [of(weights) for weights in day_before.values()]
         compared.append(
             BaselineComparison(
                 name,
@@ -152,20 +156,33 @@ def hour_until(
     unit, earlier_weights = earlier(*span, covered, left_out, zone)
     if weights.keys() & history.lost or span[0] < covered.start:
         return None
-    sums = {by: _usual(history, each, selection) for by, each in earlier_weights.items()}
+    telling = telling_before(span[0], covered, left_out)
+    of = partial(_usual, history, selection, telling, zone)
+    sums = {by: of(each) for by, each in earlier_weights.items()}
     rows = history.summed(weights, selection)
     return BaselineComparison(weeks.HOUR, *span, rows, unit, sums, None)
 
 
-def _usual(history: HourHistory, weights: Weights, selection: Selection) -> Floats:
+def telling_before(before_ms: int, covered: range, left_out: frozenset[int]) -> frozenset[int]:
+    """The hours that end by an instant and say what is usual."""
+    ends = before_ms - covered.step
+    return frozenset(start for start in covered if start <= ends) - left_out
+
+
+def _usual(
+    history: HourHistory,
+    selection: Selection,
+    telling: frozenset[int],
+    zone: tzinfo,
+    weights: Weights,
+) -> Floats:
     """(selected segments, columns): the rows of an earlier period. What a part of its hours lacks,
     such as a grouping that was added since, the others stand for; it is NaN where these are fewer
     than `ENOUGH`. Raises Damaged."""
-    rows, sources = history.usual(weights, selection), history.sources
+    rows, sources = history.usual(weights, selection, telling, zone), history.sources
     if sources.has_everything:
         return rows
-    share = sources.shares_known(weights)
-    scale = np.where(share >= ENOUGH, 1 / np.maximum(share, ENOUGH), np.nan)
+    scale = stand_in(sources.shares_known(weights))
     return rows * sources.by_row(scale, selection.segments)
 
 

@@ -276,16 +276,16 @@ def hours_of(gaps: Iterable[FeedbackGap], hour_ms: int) -> frozenset[int]:
 
 def hours_of_falls(
     falls: Iterable[Fall], starts: Sequence[int], plan: Plan
-) -> dict[int, list[tuple[Segment, int]]]:
-    """Start of an hour → (segment, index of the metric) of what had fallen in it, and is not
+) -> dict[tuple[Segment, int], set[int]]:
+    """(segment, index of the metric) → starts of the hours in which it had fallen, and is not
     usual."""
     at = {metric.name: index for index, metric in enumerate(plan.metrics)}
     known = [fall for fall in falls if fall.series[2] in at]
     series, hours = sorted({fall.series for fall in known}), np.array(starts, np.int64)
-    found: dict[int, list[tuple[Segment, int]]] = {}
+    found: dict[tuple[Segment, int], set[int]] = {}
     for hour, index in np.argwhere(fallen(known, series, hours, hours + plan.hour_ms)).tolist():
         grouping, segment, metric = series[index]
-        found.setdefault(starts[hour], []).append(((grouping, segment), at[metric]))
+        found.setdefault(((grouping, segment), at[metric]), set()).add(starts[hour])
     return found
 
 

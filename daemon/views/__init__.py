@@ -6,7 +6,6 @@ from .counters import Counters, HighestTotals, PreviousSelection, counters_of
 from .grading_files import GradingFiles, LaneFiles, grading_at, refusals, words_of
 from .hours import (
     COUNTS_CELL,
-    ENOUGH,
     TRAFFIC_COLUMNS,
     Cells,
     HourHistory,
@@ -67,6 +66,7 @@ from .snapshot import (
     sum_panes,
     with_everything,
 )
+from .usual_weights import ENOUGH, stand_in, without_fallen
 
 __all__ = (
     "_filled_cells",
@@ -134,6 +134,7 @@ __all__ = (
     "SETTLED",
     "Snapshot",
     "snapshot",
+    "stand_in",
     "sum_panes",
     "to_csv",
     "to_json",
@@ -145,5 +146,6 @@ __all__ = (
     "WindowRows",
     "WINDOWS",
     "with_everything",
+    "without_fallen",
     "words_of",
 )

@@ -14,6 +14,7 @@ lack in part.
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import tzinfo
 from functools import cached_property
 from typing import Final, Protocol, TypeAlias
 
@@ -27,6 +28,7 @@ from ..storage import StoredPast, translated, unpack_page, whole_or_damaged
 from .lane_view import ALWAYS, NEVER, Coverage, HourPages, LaneView, Names
 from .selection import Selection
 from .snapshot import Segment
+from .usual_weights import ENOUGH, without_fallen
 
 Cells: TypeAlias = Booleans
 """(groupings, 2 + metrics): whether the counts, each metric and the weights are there."""
@@ -267,8 +269,6 @@ class HourSources:
 _Packed: TypeAlias = tuple[Mapping[int, bytes] | None, ...]
 """The pages of an hour in each source, None where it does not contain the hour."""
 
-ENOUGH: Final = 0.5
-"""The least share of a period whose hours must be there, and have a column."""
 TRAFFIC_COLUMNS: tuple[int, ...] = tuple(
     COUNT_COLUMNS.index(name) for name in ("impressions", "impressions_with_feedback")
 )
@@ -299,9 +299,9 @@ class HourHistory:
         self.doubtful: frozenset[int] = frozenset()
         """Starts of hours whose scores say nothing: they are taken as lost from the next `take`
         on."""
-        self.fallen: Mapping[int, Collection[tuple[Segment, int]]] = {}
-        """Start of an hour → (segment, index of the metric) of scores that had fallen in it: it
-        does not say what is usual of them."""
+        self.fallen: Mapping[tuple[Segment, int], Collection[int]] = {}
+        """(segment, index of the metric) → starts of the hours in which the score had fallen: they
+        do not say what is usual of it."""
 
     def take(self, views: Sequence[LaneView], past: Sequence[StoredPast] = ()) -> None:
         """Take over the hours that lanes and fillings contain now. Raises Damaged."""
@@ -343,28 +343,34 @@ class HourHistory:
         folded = selection.fold_pages(total, self._names, width)
         return self.without_thin(folded, weights, selection)
 
-    def usual(self, weights: Mapping[int, float], selection: Selection) -> Floats:
+    def usual(
+        self,
+        weights: Mapping[int, float],
+        selection: Selection,
+        telling: Collection[int],
+        zone: tzinfo,
+    ) -> Floats:
         """The same, as far as it is usual: without the scores of hours in which they had fallen,
-        for which the other hours stand; NaN where these are fewer than `ENOUGH`."""
+        for which some of those that tell stand, as `without_fallen` says."""
         rows, at = self.summed(weights, selection), {s: n for n, s in enumerate(selection.segments)}
-        left_out: dict[tuple[int, int], float] = {}
-        for start in sorted(weights.keys() & self.fallen.keys()):
-            cells = [cell for cell in self.fallen[start] if cell[0] in at]
-            of_hour = self.rows_of(start, [segment for segment, _ in cells])
-            for (segment, metric), own in zip(cells, of_hour, strict=True):
-                row, columns = at[segment], self._columns_of(metric)
-                rows[row, columns] -= weights[start] * own[columns]
-                left_out[row, metric] = left_out.get((row, metric), 0.0) + weights[start]
-        total = sum(weights.values())
-        for (row, metric), share in left_out.items():
-            columns, kept = self._columns_of(metric), total - share
-            rows[row, columns] *= total / kept if kept >= ENOUGH * total else np.nan
+        changes: dict[int, list[tuple[int, int, float]]] = {}
+        factors: list[tuple[int, int, float]] = []
+        for (segment, metric), fell in self.fallen.items():
+            if segment not in at or not weights.keys() & set(fell):
+                continue
+            row = at[segment]
+            moved, factor = without_fallen(weights, fell, telling, zone, self.plan.hour_ms)
+            factors.append((row, metric, factor))
+            for start, change in moved.items():
+                changes.setdefault(start, []).append((row, metric, change))
+        for start, of_hour in sorted(changes.items()):
+            own = self.rows_of(start, [selection.segments[row] for row, _, _ in of_hour])
+            for (row, metric, change), values in zip(of_hour, own, strict=True):
+                columns = self.plan.columns_of(metric)
+                rows[row, columns] += change * values[columns]
+        for row, metric, factor in factors:
+            rows[row, self.plan.columns_of(metric)] *= factor
         return rows
-
-    def _columns_of(self, metric: int) -> Integers:
-        """Those of a metric, and of its best case where there is one."""
-        own = self.plan.metric_column(metric) + np.arange(len(METRIC_COLUMNS))
-        return np.concatenate([own + behind for behind in sorted({0, self.plan.columns_behind})])
 
     def without_thin(
         self, rows: Floats, weights: Mapping[int, float], selection: Selection

@@ -4,6 +4,7 @@ less of it, and what has not settled is measured by it."""
 import re
 from collections.abc import Iterable
 from dataclasses import replace
+from datetime import timezone
 from itertools import product
 from math import isnan, nan
 
@@ -58,6 +59,30 @@ def test_no_baseline_has_hours_of_a_fall_that_is_over() -> None:
         unit = PLAN.metrics[0].unit
         assert total / scored / unit == pytest.approx(mean, abs=0.01, nan_ok=True)
         assert of_window[window][0] > 0, "searches are no score"
+
+
+def test_the_night_of_another_day_stands_for_a_night_that_had_fallen() -> None:
+    """The hours of the day would make the usual score of a whole day as high as they are."""
+    begin_ms = NOW_MS - 9 * DAY_MS
+    view, history = Site(begin_ms, NOW_MS * 2, 0, 60, shape=nights(0.5)).lane(NOW_MS), HourHistory(
+        PLAN
+    )
+    history.take([view])
+    selection, series = busiest(evaluate([view], PLAN), PLAN), (("country", "DE"), 1)
+    day = range(NOW_MS - 8 * DAY_MS, NOW_MS - WEEK_MS, HOUR_MS)
+    night = {hour for hour in day if 1 <= hour / HOUR_MS % 24 < 8}
+    row, column = selection.segments.index(series[0]), PLAN.metric_column(1)
+
+    def mean(telling: range, fell: set[int]) -> float:
+        history.fallen = {series: fell}
+        rows = history.usual(dict.fromkeys(day, 1.0), selection, telling, timezone.utc)
+        return float(rows[row, column + 1] / rows[row, column] / PLAN.metrics[1].unit)
+
+    hours = range(begin_ms, NOW_MS, HOUR_MS)
+    whole, by_day = mean(hours, set()), mean(day, night)
+    assert mean(hours, night) == pytest.approx(whole, rel=0.02)
+    assert by_day == pytest.approx(whole * 24 / (17 + 7 / 2), rel=0.02), "no other night is known"
+    assert isnan(mean(hours, {*day[:13]})), "most of the day had fallen"
 
 
 def test_all_that_is_known_is_usual_at_the_first_look_and_while_segments_change() -> None:
