@@ -103,11 +103,8 @@ class ScoreTimeline:
         return self._part(slice(bins))
 
     def followed_by(self, later: "ScoreTimeline") -> "ScoreTimeline":
-        """These bins and later ones, of the same series. Either both know what is usual, or neither
-        does."""
-        both, usual, other = (self, later), None, None
-        if self.usual is not None and later.usual is not None:
-            usual = np.concatenate([self.usual, later.usual])
+        """These bins and later ones, of the same series, without what earlier days have."""
+        both, other = (self, later), None
         if self.other is not None and later.other is not None:
             other = self.other.followed_by(later.other)
         return ScoreTimeline(
@@ -117,7 +114,6 @@ class ScoreTimeline:
             np.concatenate([each.sums for each in both]),
             np.concatenate([each.squares for each in both]),
             np.concatenate([each.hourly for each in both]),
-            usual,
             other=other,
         )
 

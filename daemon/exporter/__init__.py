@@ -20,6 +20,7 @@ from .baselines import (
     outages,
     shares,
     sides_of,
+    telling_before,
 )
 from .catching_up import WITHIN_MS, CatchUp, CatchUpProgress
 from .design_effects import HOURS_AT_ONCE, MeasuredNoise, Measuring
@@ -87,7 +88,7 @@ from .published import (
 from .publisher import Publisher
 from .sample_series import TAKEN, experiment_samples, file_samples, label_names
 from .scorer import Scorer
-from .timelines import REACH_HOURS, RESELECT_MS, Timelines
+from .timelines import REACH_HOURS, RESELECT_MS, EarlierDays, Timelines, timeline_of
 
 __all__ = (
     "APART_MS",
@@ -107,6 +108,7 @@ __all__ = (
     "DAYS",
     "Detection",
     "earlier",
+    "EarlierDays",
     "expected",
     "experiment_samples",
     "Exporter",
@@ -146,6 +148,7 @@ __all__ = (
     "onsets_of_low",
     "outages",
     "open_change_samples",
+    "telling_before",
     "Told",
     "packed",
     "packed_markers",
@@ -174,6 +177,7 @@ __all__ = (
     "StoredQueries",
     "TAKEN",
     "TAKEN_OVER",
+    "timeline_of",
     "Timelines",
     "traffic_change_samples",
     "traffic_changes_of",

@@ -287,7 +287,7 @@ class Timelines:
         """By the columns of the metrics of a plan."""
         earlier, hours = self._earlier(int(starts[-1]), plan), self._hours_of(starts, ends)
         return replace(
-            _timeline_of(plan, rows, starts, ends, hourly),
+            timeline_of(plan, rows, starts, ends, hourly),
             usual=earlier.usual(hours),
             yesterday=earlier.yesterday(hours),
             steps=earlier.steps(hours, ~hourly),
@@ -297,22 +297,22 @@ class Timelines:
         """(bins,) the hour of the middle of each bin."""
         return pane_start((starts + ends) // 2, self._plan.hour_ms)
 
-    def _earlier(self, until_ms: int, plan: Plan, segments: slice = slice(None)) -> "_EarlierHours":
+    def _earlier(self, until_ms: int, plan: Plan, segments: slice = slice(None)) -> "EarlierDays":
         """The hours that are known of these segments, by the columns of the metrics of a plan."""
         known, hour_ms = self._known, self._plan.hour_ms
         starts = np.array(known.starts, np.int64)
         shape = len(starts), len(self.segments[segments]), self._columns.stop
         rows = [self._hours[start].rows[segments] for start in known.starts]
         are_hours = np.ones(len(starts), np.bool_)
-        timeline = _timeline_of(
+        timeline = timeline_of(
             plan, np.array(rows).reshape(shape), starts, starts + hour_ms, are_hours
         )
         fallen = known.fallen[:, segments].reshape(timeline.scored.shape)
         known_hours = (until_ms - known.starts[0]) // hour_ms if known.starts else 0
-        return _EarlierHours(timeline, fallen, hour_ms, known_hours, self._zone)
+        return EarlierDays(timeline, fallen, hour_ms, known_hours, self._zone)
 
 
-def _timeline_of(
+def timeline_of(
     plan: Plan, rows: Floats, starts: Integers, ends: Integers, hourly: Booleans
 ) -> ScoreTimeline:
     """The sums of rows, (bins, segments, columns), by the columns of the metrics of a plan."""
@@ -327,7 +327,7 @@ def _timeline_of(
 
 
 @dataclass(frozen=True, eq=False)
-class _EarlierHours:
+class EarlierDays:
     """What the same hours have on earlier days."""
 
     hours: ScoreTimeline

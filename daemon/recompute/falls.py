@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from relevanced.metrics import Floats, Integers
+from relevanced.metrics import Booleans, Floats, Integers
 
 from ..changes import (
     LEAST_SCORED,
@@ -40,13 +40,14 @@ from ..changes import (
     used,
     without_falls,
 )
+from ..changes import fallen as fallen_bins
 from ..exporter import (
     APART_MS,
     REACH_HOURS,
     WEEK,
-    WEEKS,
     WINDOWS,
     BaselineComparison,
+    EarlierDays,
     UsualCalls,
     best_case_of,
     earlier,
@@ -55,16 +56,19 @@ from ..exporter import (
     outages,
     rows_plan,
     shares,
+    telling_before,
+    timeline_of,
 )
 from ..lane import Lane
-from ..panes import HOUR_MS, days_before, pane_start
-from ..plan import Plan
-from ..views import TRAFFIC_COLUMNS, Selection
+from ..panes import HOUR_MS, pane_start
+from ..views import TRAFFIC_COLUMNS, Selection, without_fallen
 from .buckets import BucketsOverTime, JudgedHours
 from .driver import judged_rows
 
 Fallen: TypeAlias = tuple[tuple[Story, ...], tuple[Story, ...], tuple[Story, ...]]
 """(the changes that are open at the end, those that are over, what is undecided at the end)."""
+_Earlier: TypeAlias = tuple[Floats | None, Floats | None, Booleans | None]
+"""(usual, yesterday, steps) of hours, as in a `ScoreTimeline`."""
 FINE_MS: Final = 6 * HOUR_MS
 """A look has bins as they are recorded for at least so long."""
 CELLS_PER_MS: Final = 2
@@ -94,9 +98,9 @@ def fallen(
     measured. Of judged scores with what grades them, and what did afterwards."""
     if not len(found.starts):
         return (), (), ()
-    bins = _Bins(found, change_settings)
-    whole = replace(bins.look(bins.fine), graded=graded)
-    falls, faults = _followed(bins, whole)
+    bins = RecordedBins(found, change_settings)
+    falls, faults = _followed(bins, replace(bins.look(bins.fine), graded=graded))
+    whole = replace(bins.look(bins.whole(falls)), graded=graded)
     if other is not None:
         falls = superseded(falls, other)
         faults = kept_together(falls, Levels(whole, whole.timeline)).faults
@@ -106,13 +110,14 @@ def fallen(
         found.rows[..., : len(names)],
         names,
     )
-    scene = Scene(whole, counts, change_settings)
+    look = replace(whole, timeline=without_falls(whole, falls))
+    scene = Scene(look, counts, change_settings)
     stories = scene.stories(faults)
     open_now, cannot_tell = parted(stories)
-    if whole.timeline.other is not None and other is None:
-        calls = _calls(replace(whole, timeline=whole.timeline.alone))
+    if look.timeline.other is not None and other is None:
+        calls = _calls(replace(look, timeline=look.timeline.alone))
         cannot_tell += undecided(scene, whole.timeline, calls, stories)
-    return open_now, scene.ended(faults, 0.0), cannot_tell
+    return open_now, Scene(whole, counts, change_settings).ended(faults, 0.0), cannot_tell
 
 
 def judged_fallen(
@@ -156,15 +161,15 @@ def _has_hours(bucket_ms: int) -> bool:
     return APART_MS % bucket_ms == 0
 
 
-def _followed(bins: "_Bins", whole: Look) -> tuple[tuple[Fall, ...], tuple[FallGroup, ...]]:
+def _followed(bins: "RecordedBins", whole: Look) -> tuple[tuple[Fall, ...], tuple[FallGroup, ...]]:
     falls: tuple[Fall, ...] = ()
     faults: tuple[FallGroup, ...] = ()
     next_ms = 0
     for end_ms in bins.ends():
-        by_usual = bins.called_by_usual(end_ms)
+        by_usual = bins.called_by_usual(end_ms, falls)
         if end_ms < next_ms and by_usual is None:
             continue
-        timeline = bins.until(end_ms)
+        timeline = bins.until(end_ms, falls)
         if len(timeline.starts) < 2:
             continue
         seen = replace(whole, timeline=timeline)
@@ -195,8 +200,8 @@ def _calls(look: Look) -> list[FallCall]:
     return calls_of(look, "hour", which, began)
 
 
-class _Bins:
-    """The recorded buckets, their hours, and what is usual for these."""
+class RecordedBins:
+    """The recorded buckets, their hours, and what earlier days have at these."""
 
     def __init__(self, found: BucketsOverTime, change_settings: ChangeSettings) -> None:
         self._found, self._change_settings = found, change_settings
@@ -209,58 +214,82 @@ class _Bins:
         best_case = best_case_of(found.plan)
         self._plans = (found.plan,) if best_case is None else (found.plan, best_case)
         """One for each reading of the rows."""
-        usual: list[Floats | None] = [None] * len(self._plans)
         self._hour_at: Mapping[int, int] = {}
         self._left_out: dict[int, frozenset[int]] = {}
         if _has_hours(bucket_ms):
             self._hour_at = {start: at for at, start in enumerate(self._coarse_starts.tolist())}
-            usual = [self._usual(plan) for plan in self._plans]
-        hour_of = np.searchsorted(self._coarse_starts, of_coarse)
-        of_fine = [None if each is None else each[hour_of] for each in usual]
-        self.fine = self._timeline(found.starts, found.rows, bucket_ms, of_fine)
-        self._hours = self._timeline(self._coarse_starts, self._coarse, self._coarse_ms, usual)
+        self.fine = self._timeline(found.starts, found.rows, bucket_ms)
+        """The recorded buckets, without earlier days."""
+        self._hours = self._timeline(self._coarse_starts, self._coarse, self._coarse_ms)
+        self._series = self.look(self.fine).series
+        self._earlier: list[_Earlier] = []
+        """Of the hours of the last timeline, by each reading."""
+        self._earlier_of: tuple[int, int, bool] | None = None
+        """(the first of these hours, the last one, whether some are bins of their own); None once
+        other falls are over."""
+        self._unusual: tuple[Fall, ...] = ()
+        self._fell = np.zeros((len(self._coarse_starts), len(self._series)), np.bool_)
+        """(hours, series): where these had fallen."""
         self._usual_calls = UsualCalls(found.plan)
 
-    def _timeline(
-        self, starts: Integers, rows: Floats, length_ms: int, usual: Sequence[Floats | None]
-    ) -> ScoreTimeline:
-        """`usual`: by each reading."""
+    def _timeline(self, starts: Integers, rows: Floats, length_ms: int) -> ScoreTimeline:
+        hourly = np.full(len(starts), length_ms > self._found.plan.hour_ms)
         found, *others = (
-            self._of_plan(plan, starts, rows, length_ms, each)
-            for plan, each in zip(self._plans, usual, strict=True)
+            timeline_of(plan, rows, starts, starts + length_ms, hourly) for plan in self._plans
         )
         return replace(found, other=others[0] if others else None)
 
-    def _of_plan(
-        self, plan: Plan, starts: Integers, rows: Floats, length_ms: int, usual: Floats | None
-    ) -> ScoreTimeline:
-        of_metrics = rows[..., len(plan.count_columns) : plan.weight_column]
-        units = np.array([metric.unit for metric in plan.metrics], np.float64)
-        scored, sums, squares = (
-            (of_metrics[..., which::3] / scale).reshape(len(starts), -1)
-            for which, scale in ((0, 1.0), (1, units), (2, units))
-        )
-        hourly = np.full(len(starts), length_ms > self._found.plan.hour_ms)
-        return ScoreTimeline(starts, starts + length_ms, scored, sums, squares, hourly, usual)
+    def whole(self, falls: Sequence[Fall]) -> ScoreTimeline:
+        """All recorded buckets, by what is known at their end."""
+        return self._beside_earlier(self.fine, falls)
 
-    def _usual(self, plan: Plan) -> Floats | None:
-        """(hours, series): the mean over the same hour of earlier weeks; None where none is."""
-        hours, zone = self._coarse_starts, self._change_settings.time_zone
-        if hours[-1] - hours[0] < WEEK * HOUR_MS:
-            return None
-        means = self._of_plan(plan, hours, self._coarse, HOUR_MS, None).means
-        nothing = np.full((1, means.shape[1]), np.nan)
-        table, found = np.concatenate([means, nothing]), np.full(means.shape, np.nan)
-        for at, hour in enumerate(hours.tolist()):
-            left_out = self._outages(hour)
-            weeks = [
-                pane_start(hour - days_before(hour, 7 * week, zone), HOUR_MS)
-                for week in range(1, WEEKS + 1)
+    def until(self, end_ms: int, falls: Sequence[Fall]) -> ScoreTimeline:
+        """The bins that end by then. No hour of a fall that is over says what is usual."""
+        cut_ms = pane_start(end_ms - FINE_MS, self._coarse_ms)
+        since_ms = end_ms - REACH_HOURS * HOUR_MS
+        hours = _between(self._hours, since_ms, cut_ms)
+        fine = _between(self.fine, cut_ms, end_ms)
+        return self._beside_earlier(hours.followed_by(fine), falls)
+
+    def _beside_earlier(self, timeline: ScoreTimeline, falls: Sequence[Fall]) -> ScoreTimeline:
+        """The timeline with what earlier days have, as known at its end."""
+        if not self._hour_at or not len(timeline.starts):
+            return timeline
+        of_bin = pane_start((timeline.starts + timeline.ends) // 2, HOUR_MS)
+        first, last = (self._hour_at[hour] for hour in of_bin[[0, -1]].tolist())
+        fell, has_hours = self._fallen(falls), bool(timeline.hourly.any())
+        if self._earlier_of != (first, last, has_hours):
+            hours = self._coarse_starts[first : last + 1]
+            fine = hours > int(timeline.starts[timeline.hourly.argmin()]) - 2 * HOUR_MS
+            self._earlier_of = first, last, has_hours
+            self._earlier = [
+                (days.usual(hours), days.yesterday(hours), days.steps(hours, fine))
+                for days in self._earlier_days(int(hours[-1]), fell)
             ]
-            known = table[[self._hour_at.get(w, -1) for w in weeks if w not in left_out] or [-1]]
-            count = (~np.isnan(known)).sum(axis=0)
-            np.divide(np.nansum(known, axis=0), count, out=found[at], where=count > 0)
-        return found
+        at = np.searchsorted(self._coarse_starts, of_bin) - first
+        found, *others = (
+            _beside(each, at, earlier)
+            for each, earlier in zip(_readings(timeline), self._earlier, strict=True)
+        )
+        return replace(found, other=others[0] if others else None)
+
+    def _fallen(self, falls: Sequence[Fall]) -> Booleans:
+        """(hours, series): where a series had fallen, by what is over and not usual."""
+        unusual = tuple(fall for fall in falls if fall.is_unusual)
+        if self._unusual != unusual:
+            starts = self._coarse_starts
+            self._fell = fallen_bins(unusual, self._series, starts, starts + self._coarse_ms)
+            self._unusual, self._earlier_of = unusual, None
+        return self._fell
+
+    def _earlier_days(self, until_ms: int, fell: Booleans) -> Iterator[EarlierDays]:
+        """By each reading, as known in an hour."""
+        left_out, hours = self._outages(until_ms), self._hours
+        tells = np.array([start not in left_out for start in hours.starts.tolist()])
+        known_hours = (until_ms - int(hours.starts[tells.argmax()])) // HOUR_MS
+        counted = np.broadcast_to(tells[:, None], fell.shape)
+        for each in _readings(hours.only(counted)):
+            yield EarlierDays(each, fell, HOUR_MS, known_hours, self._change_settings.time_zone)
 
     def _outages(self, before_ms: int) -> frozenset[int]:
         """The hours before this one that say nothing about what is usual, as known by then."""
@@ -285,20 +314,12 @@ class _Bins:
         grid = range(first, last + 1, APART_MS) if self._hour_at else ()
         yield from sorted({*self.fine.ends.tolist(), *grid})
 
-    def until(self, end_ms: int) -> ScoreTimeline:
-        """The bins that end by then."""
-        cut_ms = pane_start(end_ms - FINE_MS, self._coarse_ms)
-        since_ms = end_ms - REACH_HOURS * HOUR_MS
-        hours = _between(self._hours, since_ms, cut_ms)
-        fine = _between(self.fine, cut_ms, end_ms)
-        return hours.followed_by(fine)
-
-    def called_by_usual(self, end_ms: int) -> tuple[str, Integers] | None:
+    def called_by_usual(self, end_ms: int, falls: Sequence[Fall]) -> tuple[str, Integers] | None:
         """(lane, indices of series) that are low against other days or weeks; None for none, and
         between two ends."""
         if not self._hour_at or end_ms % APART_MS:
             return None
-        comparisons = [*self._comparisons(end_ms)]
+        comparisons = [*self._comparisons(end_ms, falls)]
         found = self._usual_calls.take(
             end_ms,
             comparisons,
@@ -312,7 +333,7 @@ class _Bins:
             return None
         return found.lane, np.flatnonzero(found.called.reshape(-1)).astype(np.int64)
 
-    def _comparisons(self, end_ms: int) -> Iterator[BaselineComparison]:
+    def _comparisons(self, end_ms: int, falls: Sequence[Fall]) -> Iterator[BaselineComparison]:
         hour = pane_start(end_ms, HOUR_MS)
         covered = range(int(self._coarse_starts[0]) + HOUR_MS, hour, HOUR_MS)
         for name, hours in WINDOWS:
@@ -322,14 +343,29 @@ class _Bins:
             left_out, zone = self._outages(hour), self._change_settings.time_zone
             unit, periods = earlier(from_ms, end_ms, covered, left_out, zone)
             if periods:
-                sums = {by: self._weighted(weights) for by, weights in periods.items()}
+                telling = telling_before(from_ms, covered, left_out)
+                sums = {by: self._usual(each, telling, falls) for by, each in periods.items()}
                 recent = self._sum(from_ms, end_ms)
                 yield BaselineComparison(name, from_ms, end_ms, recent, unit, sums, None)
 
-    def _weighted(self, weights: Mapping[int, float]) -> Floats:
+    def _usual(
+        self, weights: Mapping[int, float], telling: frozenset[int], falls: Sequence[Fall]
+    ) -> Floats:
+        """(segments, columns): the rows of an earlier period, as `HourHistory.usual` has them."""
         known = {self._hour_at[h]: share for h, share in weights.items() if h in self._hour_at}
-        of_known = np.array([*known.values()])
-        return np.asarray(np.tensordot(of_known, self._coarse[[*known]], axes=1))
+        rows: Floats = np.tensordot([*known.values()], self._coarse[[*known]], axes=1)
+        fell, plan = self._fallen(falls), self._found.plan
+        for index in np.flatnonzero(fell[[*known]].any(axis=0)).tolist():
+            row, metric = divmod(index, len(plan.metrics))
+            columns = plan.columns_of(metric)
+            hours = self._coarse_starts[fell[:, index]].tolist()
+            zone = self._change_settings.time_zone
+            changes, factor = without_fallen(weights, hours, telling, zone)
+            for start, change in changes.items():
+                at = self._hour_at.get(start)
+                rows[row, columns] += 0.0 if at is None else change * self._coarse[at, row, columns]
+            rows[row, columns] *= factor
+        return rows
 
     def _sum(self, from_ms: int, until_ms: int) -> Floats:
         """The rows between two instants: of whole hours, and of buckets before and after them."""
@@ -344,6 +380,23 @@ class _Bins:
             first, last = np.searchsorted(starts, span)
             total += rows[first:last].sum(axis=0)
         return total
+
+
+def _readings(timeline: ScoreTimeline) -> Iterator[ScoreTimeline]:
+    yield timeline
+    if timeline.other is not None:
+        yield timeline.other
+
+
+def _beside(timeline: ScoreTimeline, at: Integers, earlier: _Earlier) -> ScoreTimeline:
+    """The timeline with what earlier days have; `at`: the hour of each bin."""
+    usual, yesterday, steps = earlier
+    return replace(
+        timeline,
+        usual=None if usual is None else usual[at],
+        yesterday=None if yesterday is None else yesterday[at],
+        steps=None if steps is None else steps[at] & ~timeline.hourly[:, None],
+    )
 
 
 def _between(timeline: ScoreTimeline, from_ms: int, until_ms: int) -> ScoreTimeline:

@@ -1,23 +1,31 @@
 """What `replay --changes` compares with: the time just before, other days, and earlier weeks."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import cache
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
 
-from relevanced.daemon.changes import ChangeSettings, Fall
+from relevanced.daemon.changes import ChangeSettings, Fall, FallOnset, ScoreTimeline
+from relevanced.daemon.exporter import Timelines
+from relevanced.daemon.panes import HOUR_MS, pane_start
 from relevanced.daemon.recompute.buckets import BucketsOverTime
 from relevanced.daemon.recompute.falls import (
     LACKS_DAYS,
     LACKS_PARTS,
     LACKS_WEEKS,
+    RecordedBins,
     fallen,
     lacking,
 )
-from relevanced.daemon.views import Selection
+from relevanced.daemon.views import HourHistory, Selection, busiest, evaluate
 from relevanced.metrics import Floats, parse
+from tests.daemon.exporter import two_countries
+from tests.daemon.exporter.two_countries import Site, nights
 from tests.lane_views import NOW_MS, PLAN
+from tests.seeds import seeds
 
 BUCKET_MS = 300_000
 PER_HOUR = 12
@@ -84,3 +92,87 @@ def test_it_is_said_which_comparisons_a_recording_is_too_short_for(
 def test_long_buckets_have_no_days_and_weeks() -> None:
     found = site(8, by_night)
     assert lacking(replace(found, plan=replace(found.plan, hour_ms=600_000))) == LACKS_PARTS
+
+
+def test_hours_of_falls_that_are_over_are_not_usual_a_week_later() -> None:
+    """Two falls of a quarter, each over after three hours; a week later only the second is back, a
+    bit smaller."""
+
+    def level(hours: Floats) -> Floats:
+        fell = (hours >= 24) & (hours < 27) | (hours >= 56) & (hours < 59)
+        back = (hours >= 168 + 56) & (hours < 168 + 59)
+        return np.where(fell, 0.45, np.where(back, 0.5, 0.6))
+
+    found = site(9.5, level)
+    start_ms = int(found.starts[0])
+    hours = {
+        round((fall.onset.likely - start_ms) / HOUR_MS): (fall.called_ms - start_ms) / HOUR_MS
+        for fall in falls_of(found)
+    }
+    assert sorted(hours) == [24, 56, 168 + 56]
+    assert all(called - onset <= 0.5 for onset, called in hours.items())
+
+
+@cache
+def recorded() -> tuple[Site, BucketsOverTime]:
+    """A site of two countries that finds less each night from half an hour past midnight on, and
+    its recording."""
+    begin_ms = two_countries.NOW_MS - 24 * 24 * HOUR_MS
+    found = Site(begin_ms, two_countries.NOW_MS * 2, 0.0, 40, shape=nights(0.3, 0.5))
+    rows = np.array([*found.parts.values()], float)
+    starts = np.array([*found.parts], np.int64)
+    first = np.flatnonzero(starts % BUCKET_MS == 0)
+    plan = replace(two_countries.PLAN, hour_ms=BUCKET_MS)
+    selection = Selection(two_countries.NAMES, (), ())
+    rows = np.add.reduceat(rows, first, axis=0)
+    return found, BucketsOverTime(plan, selection, starts[first], rows, int(starts[-1]))
+
+
+def by_hour(timeline: ScoreTimeline, name: str) -> dict[int, Floats]:
+    """Start of an hour → what its bins have there of earlier days, which is the same in all that
+    have it; nothing where no day is known."""
+    part = getattr(timeline, name)
+    if name == "steps":
+        part = np.zeros(timeline.scored.shape) if part is None else part
+        part = np.where(timeline.hourly[:, None], np.nan, part)
+    middles = pane_start((timeline.starts + timeline.ends) // 2, HOUR_MS)
+    return {} if part is None else dict(zip(middles.tolist(), part, strict=True))
+
+
+def some_falls(rng: np.random.Generator, begin_ms: int, now_ms: int) -> Iterator[Fall]:
+    """Some are over."""
+    series = [
+        (*segment, metric.name)
+        for segment in two_countries.NAMES
+        for metric in two_countries.PLAN.metrics
+    ]
+    for index in rng.permutation(len(series))[: rng.integers(1, 6)].tolist():
+        since, until = sorted(rng.uniform(begin_ms, now_ms, 2).tolist())
+        onset = FallOnset(since, since, since, by_panes=True)
+        over_ms = until if rng.random() < 0.7 else None
+        yield Fall(series[index], round(since), onset, (), round(since), since, over_ms)
+
+
+@pytest.mark.parametrize("seed", seeds(6))
+def test_a_recording_is_compared_with_the_earlier_days_that_the_daemon_compares_with(
+    seed: int,
+) -> None:
+    site, found = recorded()
+    rng, zone, plan = np.random.default_rng(seed), ZoneInfo("America/New_York"), two_countries.PLAN
+    bins, begin_ms = RecordedBins(found, ChangeSettings(time_zone=zone)), int(found.starts[0])
+    for days in rng.permutation([0.7, 1.55, 5.2, 7.55, 8.55, 9.4, 14.55, 20.55, 23.9])[:4].tolist():
+        now_ms = begin_ms + round(days * 24 * 60) * 60_000
+        falls = [*some_falls(rng, begin_ms, now_ms)]
+        view, history = site.lane(now_ms), HourHistory(plan)
+        history.take([view])
+        end_ms, timelines = now_ms - plan.timing.settle_ms, Timelines(plan, zone=zone)
+        shown = busiest(evaluate([view], plan), plan)
+        told, got = timelines.of([view], history, shown, end_ms, falls), bins.until(end_ms, falls)
+        assert told is not None and timelines.segments == two_countries.NAMES
+        for name in ("usual", "yesterday", "steps"):
+            expected, own = by_hour(told, name), by_hour(got, name)
+            hours = sorted(expected.keys() & own.keys())
+            assert len(hours) >= len(expected) - 1, (days, name)
+            for hour in hours:
+                if not np.isnan(expected[hour]).all():
+                    assert own[hour] == pytest.approx(expected[hour], nan_ok=True), (days, name)
