@@ -122,7 +122,9 @@ def joined_leasts(parts: Sequence[Least]) -> Least:
     return Least(parts[0].lane, np.concatenate(drops), np.concatenate(begun))
 
 
-def by_earlier(hours: int, error: Floats, periods: int, unit: str, noise: ScoreNoise) -> Floats:
+def by_earlier(
+    hours: int, error: Floats, periods: Floats | int, unit: str, noise: ScoreNoise
+) -> Floats:
     """(series,): the smallest fall that the alert rules find with a window of `hours` against so
     many earlier weeks or days; infinite where they find none.
 

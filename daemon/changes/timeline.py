@@ -8,7 +8,6 @@ is the sampling error, inflated by the design effect, and drift.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import sqrt
 from typing import Any, Final
 
 import numpy as np
@@ -186,11 +185,11 @@ class ScoreNoise:
     """Whether a score is the share of searches that fail, such as Abandonment; (series,) where
     metrics differ."""
 
-    def drift_against(self, periods: int, unit: str) -> float | Floats:
+    def drift_against(self, periods: Floats | int, unit: str) -> float | Floats:
         """The drift between a period and the mean of so many earlier ones, weeks or days by `unit`,
         as a share of the score."""
         weekdays = 0.0 if unit == "week" else self.weekday_drift_ratio
-        return np.hypot(self.drift_ratio, weekdays) * sqrt(1 + 1 / periods)
+        return np.hypot(self.drift_ratio, weekdays) * np.sqrt(1 + 1 / periods)
 
     def of(self, series: Integers) -> "ScoreNoise":
         """The noise of these series, by index."""

@@ -25,7 +25,7 @@ from ..changes import (
 )
 from ..plan import Plan
 from ..views import Segment
-from .baselines import BaselineComparison, best_case_of, sides_of
+from .baselines import BaselineComparison, best_case_of, made_of, sides_of
 
 APART_MS: Final = weeks.EVERY_MIN * MINUTE_MS
 KEPT_MS: Final = 2 * HOUR_MS + 2 * APART_MS
@@ -125,6 +125,11 @@ class UsualCalls:
         periods = [*comparison.periods.values()]
         return tuple(sides_of(comparison.recent, periods, plan) for plan in self._plans)
 
+    def _made_of(self, comparison: BaselineComparison) -> tuple[MadeOf, ...]:
+        """By each reading."""
+        periods, of_days = [*comparison.periods.values()], comparison.unit == "day"
+        return tuple(made_of(periods, plan, of_days=of_days) for plan in self._plans)
+
     def _at(self, end_ms: int) -> _End | None:
         """The newest end that is kept of the five minutes until then."""
         found = [end for end in self._ends if 0 <= end_ms - end.end_ms < 2 * APART_MS]
@@ -139,16 +144,20 @@ class UsualCalls:
     ) -> _End:
         hour = by_window[weeks.HOUR]
         of_windows = {name: self._sides(each) for name, each in by_window.items()}
-        made_of = {name: _made_of(each) for name, each in by_window.items()}
+        of_periods = {name: self._made_of(each) for name, each in by_window.items()}
         earlier = [self._hour(end_ms - back * HOUR_MS, hour.unit, hour_before) for back in (1, 2)]
         hours = [each for each in earlier if each is not None]
         if len(hours) == len(earlier):
             by_reading = zip(of_windows[weeks.HOUR], *hours, strict=True)
             of_windows[weeks.THREE_HOURS] = tuple(map(weeks.three_hours, by_reading))
-            made_of[weeks.THREE_HOURS] = made_of[weeks.HOUR]
+            of_periods[weeks.THREE_HOURS] = of_periods[weeks.HOUR]
         noise = weeks.noise_of(self._plans[0].metrics, change_settings)
         first, *others = (
-            self._compared({name: each[at] for name, each in of_windows.items()}, made_of, noise)
+            self._compared(
+                {name: each[at] for name, each in of_windows.items()},
+                {name: each[at] for name, each in of_periods.items()},
+                noise,
+            )
             for at in range(len(self._plans))
         )
         with np.errstate(invalid="ignore"):
@@ -159,7 +168,7 @@ class UsualCalls:
         return _End(end_ms, hour.unit, of_windows[weeks.HOUR], called, alone)
 
     def _compared(
-        self, sides: Mapping[str, WeekSides], made_of: Mapping[str, MadeOf], noise: ScoreNoise
+        self, sides: Mapping[str, WeekSides], of_periods: Mapping[str, MadeOf], noise: ScoreNoise
     ) -> dict[str, WeeksCompared]:
         """All windows, by one reading."""
         unknown = np.full(sides[weeks.HOUR].score.shape, np.nan)
@@ -167,7 +176,7 @@ class UsualCalls:
         return {
             name: weeks.compare(
                 sides.get(name, nothing),
-                made_of.get(name, made_of[weeks.HOUR]),
+                of_periods.get(name, of_periods[weeks.HOUR]),
                 noise,
                 self._directions,
             )
@@ -195,7 +204,3 @@ def _of_segments(end: _End, former: Sequence[Segment], segments: Sequence[Segmen
         called=called(end.called),
         alone=called(end.alone),
     )
-
-
-def _made_of(comparison: BaselineComparison) -> MadeOf:
-    return MadeOf(len(comparison.periods), comparison.unit == "day")

@@ -15,7 +15,7 @@ import numpy as np
 
 from relevanced.metrics import Floats
 
-from ..changes import WeekSides, weeks
+from ..changes import MadeOf, WeekSides, weeks
 from ..panes import Window, days_before, pane_start
 from ..plan import METRIC_COLUMNS, Plan
 from ..views import (
@@ -380,3 +380,13 @@ def sides_of(recent: Floats, periods: Sequence[Floats], plan: Plan) -> WeekSides
         scored = recent[:, plan.metric_column(index)]
         found.append((score, stderr, scored, usual, usual_stderr))
     return WeekSides(*(np.stack(part, axis=1) for part in zip(*found, strict=True)))
+
+
+def made_of(periods: Sequence[Floats], plan: Plan, *, of_days: bool) -> MadeOf:
+    """Of how many of the periods the baselines of `sides_of` are the mean: (segments, metrics), as
+    a metric or a grouping that was added since has fewer than others. 1 where there is none."""
+    found = np.zeros((len(periods[0]), len(plan.metrics)))
+    for rows in periods:
+        errors = [estimates(rows, plan, index)[1] for index in range(len(plan.metrics))]
+        found += ~np.isnan(np.stack(errors, axis=1))
+    return MadeOf(np.maximum(found, 1), of_days)

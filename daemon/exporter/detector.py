@@ -24,7 +24,6 @@ from ..changes import (
     JudgedBins,
     Least,
     Look,
-    MadeOf,
     Onsets,
     Scene,
     ScoreNoise,
@@ -54,7 +53,7 @@ from ..panes import pane_start
 from ..plan import Plan
 from ..views import HourHistory, LaneView, Segment, Selection
 from .baseline_calls import UsualCalls
-from .baselines import BaselineComparison, hour_until, sides_of
+from .baselines import BaselineComparison, hour_until, made_of, sides_of
 from .design_effects import MeasuredNoise
 from .measures import Detection, FoundChanges, Low
 from .timelines import Timelines
@@ -245,10 +244,11 @@ class ChangeDetector:
         self, comparison: BaselineComparison, noise: ScoreNoise
     ) -> tuple[Floats, list[tuple[int, Floats]]]:
         hours = int(comparison.window.removesuffix("h"))
-        periods, unit = len(comparison.periods), comparison.unit
-        sides = sides_of(comparison.recent, [*comparison.periods.values()], self._plan)
+        periods, unit = [*comparison.periods.values()], comparison.unit
+        sides = sides_of(comparison.recent, periods, self._plan)
+        of_periods = made_of(periods, self._plan, of_days=unit == "day")
         directions = np.where(self._signs != 0, self._signs, np.nan)
-        z = compare(sides, MadeOf(periods, unit == "day"), noise, directions).z
+        z = compare(sides, of_periods, noise, directions).z
         base = np.where(sides.baseline != 0, np.abs(sides.baseline), np.nan)
         error = np.hypot(sides.stderr, sides.baseline_stderr) / base
         noise = replace(noise, drift_ratio=noise.drift_at(base))
@@ -257,7 +257,7 @@ class ChangeDetector:
         return z, [
             (
                 comparison.until_ms - length * self._plan.hour_ms,
-                by_earlier(length, of_length, periods, unit, noise),
+                by_earlier(length, of_length, of_periods.periods, unit, noise),
             )
             for length, of_length in windows
         ]

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from relevanced.metrics import Direction, Floats
 
-from ...changes import ChangeSettings, MadeOf, weeks
+from ...changes import ChangeSettings, weeks
 from ...events import timestamp_text
-from ...exporter import DAY, WINDOWS, BaselineComparison, Reading, sides_of
+from ...exporter import DAY, WINDOWS, BaselineComparison, Reading, made_of, sides_of
 from ...lane import Rows
 from ...plan import Plan
 from ...views import LIVE, estimates, optional, sum_panes
@@ -243,8 +243,8 @@ class EarlierHours:
         """`of_days`: the periods are other days of the week."""
         self._recent, self._plan = recent, plan
         self._sides = sides_of(recent, periods, plan)
-        made_of = MadeOf(len(periods), of_days)
-        found = weeks.compare(self._sides, made_of, weeks.noise_of(plan.metrics, change_settings))
+        noise = weeks.noise_of(plan.metrics, change_settings)
+        found = weeks.compare(self._sides, made_of(periods, plan, of_days=of_days), noise)
         self._noises = found.error_ratio * np.abs(self._sides.baseline)
 
     def of_metric(self, at: int, before: Floats) -> SegmentsCompared:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from relevanced.daemon.changes import HOUR_MS, MINUTE_MS, ChangeSettings
-from relevanced.daemon.exporter import BaselineComparison, MeasuredNoise, UsualCalls
+from relevanced.daemon.exporter import BaselineComparison, MeasuredNoise, UsualCalls, made_of
 from relevanced.metrics import Floats
 from tests.daemon.exporter.two_countries import NAMES, NOW_MS, PLAN
 
@@ -137,3 +137,23 @@ def test_segments_that_come_and_go_leave_what_is_known_of_the_others() -> None:
     assert [called(minute, 2 if minute % 2 else 3) for minute in range(18)][-1] == [True, True]
     assert called(18, 3) == [True, True, False], "the last one was away for a while"
     assert calls.take(NOW_MS + HOUR_MS, [], NAMES, ChangeSettings()) is None
+
+
+def test_what_fewer_weeks_have_drifts_further_from_them() -> None:
+    """DE has Success since a week, US for three: the same loss is within the drift of DE."""
+    de, column = NAMES.index(("country", "DE")), PLAN.metric_column(0)
+    compared = comparisons(0.582)
+    for back in (2, 3):
+        for each in compared:
+            each.periods[back][de, column : column + 3] = np.nan
+    calls = UsualCalls(PLAN)
+    for minute in range(0, 21, 5):
+        found = calls.take(NOW_MS + minute * MINUTE_MS, compared, NAMES, ChangeSettings())
+        assert found is not None
+    assert dict(zip(NAMES, found.called[:, 0].tolist(), strict=True)) == {
+        ("all", "all"): True,
+        ("country", "DE"): False,
+        ("country", "US"): True,
+    }
+    counted = made_of([*compared[0].periods.values()], PLAN, of_days=False)
+    assert np.asarray(counted.periods)[:, 0].tolist() == [3, 1, 3]
