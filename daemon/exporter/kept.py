@@ -274,8 +274,9 @@ class QueryReads:
     async def read(
         self, lanes: Sequence[int], plan: Plan, window_of: WindowOf, *, examples: bool = False
     ) -> tuple[QueryWindow, QueryPages]:
-        """Read the hours of a window and its usual ones, of these lanes, all of which have events,
-        or the hours of the window with their examples. Raises Unavailable and Damaged."""
+        """Read the hours of a window and its usual ones, of these lanes, all of which have events
+        or lost some, or the hours of the window with their examples. Raises Unavailable and
+        Damaged."""
         async with self._one_at_a_time:
             heads = [await self.store.head(lane) for lane in lanes]
             known = [hours_of(*each, plan) for each in zip(lanes, heads, strict=True)]
@@ -314,9 +315,12 @@ class QueryReads:
 
 
 def hours_of(lane: int, head: Head | None, plan: Plan) -> LaneHours:
-    """What a lane with events has of tables."""
+    """What a lane has of tables that has counted events, or lost some."""
     if head is None:
         return LaneHours.of(lane, None, None, 0, None, plan)
+    lost_before_ms = head.whole_from(plan.timing.base_ms)
+    if lost_before_ms is not None and not any(head.counts.get("events", {}).values()):
+        return LaneHours.begun_anew(lane, lost_before_ms, plan)
     state = head.state
     return LaneHours.of(
         lane, head.queries, state.settled_before, state.expires_ms, head.idle_ms, plan
@@ -325,6 +329,8 @@ def hours_of(lane: int, head: Head | None, plan: Plan) -> LaneHours:
 
 def hours_of_view(view: LaneView, plan: Plan) -> LaneHours:
     """The same of a view."""
+    if view.lost_before_ms is not None and not view.has_events:
+        return LaneHours.begun_anew(view.lane, view.lost_before_ms, plan)
     return LaneHours.of(
         view.lane, view.queries, view.settled_before, view.expires_ms, view.idle_ms, plan
     )
@@ -342,7 +348,7 @@ class ExampleReads:
 
     async def refresh(self, views: Iterable[LaneView]) -> str:
         """Read it where the hour is another one; "" for none. Raises Unavailable."""
-        lanes = [hours_of_view(view, self._plan) for view in views if view.has_events]
+        lanes = [hours_of_view(view, self._plan) for view in views if view.has_or_lost_events]
         # The window has no hour whose examples are ordered by another metric.
         hours = window_of(lanes, "1h", self._plan.hour_ms).hours
         held = [(one.lane, at) for at in hours for one in lanes if at in one.head.examples]

@@ -272,6 +272,12 @@ class LaneView:
         return any(self.counts.get("events", {}).values())
 
     @property
+    def has_or_lost_events(self) -> bool:
+        """Whether sums lack something without the lane: it has counted an event, or it began anew
+        and lost what it had."""
+        return self.has_events or self.lost_before_ms is not None
+
+    @property
     def time_ms(self) -> int | None:
         """Event time up to which the lane is complete: the greater of watermark and idle mark."""
         return max((t for t in (self.watermark_ms, self.idle_ms) if t is not None), default=None)

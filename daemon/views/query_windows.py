@@ -36,6 +36,15 @@ class LaneHours:
     """Start of the first hour that it still keeps."""
     unsettled: range = range(0)
     """Starts of earlier hours whose last searches are in no table yet."""
+    is_waited_for: bool = True
+    """False where it began anew and has no event since: it hides what it lost, and no window waits
+    for its next event."""
+
+    @staticmethod
+    def begun_anew(lane: int, lost_before_ms: int, plan: Plan) -> "LaneHours":
+        """Those of a lane without events, which lost what it had before an instant."""
+        since_ms = -(-lost_before_ms // plan.hour_ms) * plan.hour_ms
+        return LaneHours(lane, QueryHead(since_ms=since_ms), None, is_waited_for=False)
 
     @staticmethod
     def of(
@@ -138,8 +147,9 @@ def missing_window(lanes: Sequence[LaneHours], name: str, hour_ms: int) -> Query
 
 def _open_hour(lanes: Sequence[LaneHours], hour_ms: int) -> int | None:
     """Start of the first hour that a lane has not settled; None where one has settled nothing."""
-    settled = [lane.settled_before for lane in lanes if lane.settled_before is not None]
-    if not settled or len(settled) < len(lanes):
+    waited_for = [lane for lane in lanes if lane.is_waited_for]
+    settled = [lane.settled_before for lane in waited_for if lane.settled_before is not None]
+    if not settled or len(settled) < len(waited_for):
         return None
     return pane_start(min(settled), hour_ms)
 

@@ -59,7 +59,7 @@ async def _with_tables(
     if context.query_reads is None:
         raise BadRequest(503, "this process has no store to read queries from")
     reading = context.reading
-    lanes = [view.lane for view in reading.views if view.has_events]
+    lanes = [view.lane for view in reading.views if view.has_or_lost_events]
     read = context.query_reads.read
     window, tables = await read(lanes, reading.plan, window_of, examples=examples)
     if not window.until_ms:

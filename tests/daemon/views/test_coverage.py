@@ -92,6 +92,7 @@ def test_no_sum_reaches_back_to_what_one_lane_has_lost(has_events: bool) -> None
     if not has_events:
         nothing = replace(anew, panes={}, totals={}, hours={}, counts={}, layouts=None)
         anew = replace(nothing, watermark_ms=None, settled_before=None, lost_before_ms=lost_ms)
+    assert anew.has_or_lost_events, "tables of queries are read of it, too"
     views = covered([whole, anew], PLAN)
     starts = HourSources.of(views, (), PLAN).starts
     assert starts[0] == NOON - 5 * HOUR_MS and min(whole.hours) < starts[0]

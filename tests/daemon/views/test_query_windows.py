@@ -158,6 +158,20 @@ def test_lane_that_keeps_no_queries_yet_is_waited_for() -> None:
     assert not Site([first, second]).window("24h")[0].until_ms
 
 
+def test_a_lane_that_began_anew_hides_what_it_lost_before_its_next_event_too() -> None:
+    """It is not waited for: where its partition is quiet, that may be for days."""
+    site = Site([Partition(), Partition()])
+    for partition in site.partitions:
+        partition.search(range(0, 130))
+    offsets, since_ms = msgspec.json.encode({TOPIC: 0}), START_MS + 130 * MINUTE
+    site.partitions[1].store.begin_anew("t", "t", offsets, since_ms=since_ms)
+    site.partitions[0].search(range(130, 300))
+    for name in ("1h", "6h", "24h"):
+        window = assert_true(site, name)
+        assert window.hours == range(START_MS + 3 * HOUR_MS, START_MS + 4 * HOUR_MS, HOUR_MS)
+    assert site.window("now")[0].hours
+
+
 def test_open_hour_is_shown_where_all_lanes_have_it_from_its_beginning() -> None:
     """Two lanes go to another layout, before and after an hour ends."""
     site = Site([Partition(), Partition()])
