@@ -76,6 +76,9 @@ class AttributeTexts:
         self._ids: dict[bytes, int] = {}
         """By the two texts, concatenated: it is clear where the first, an object or null, ends.
         Where attributes are derived, an array of these stands before them, and before values."""
+        self._ids_by_needed: dict[tuple[object, ...], int] = {}
+        """By what these texts have of the requested attributes, with the experiments' text: other
+        attributes make a text of each impression, and come to nothing."""
         self._ids_by_values = defaultdict[Labels, dict[bytes, int]](dict)
         """Of mapped records: by the values, packed, of each table of a mapping."""
         self._table: list[ParsedAttributes] = []
@@ -106,9 +109,9 @@ class AttributeTexts:
     def table(self) -> Sequence[ParsedAttributes]:
         """The table that the ids of a batch index: `parse` appends to it, and the next call may
         begin a new one."""
-        if len(self._table) >= REMEMBERED_TEXTS:
+        if max(len(self._table), len(self._ids)) >= REMEMBERED_TEXTS:
             # runs that were parsed before keep the old list, so their ids stay valid
-            self._ids, self._table = {}, []
+            self._ids, self._ids_by_needed, self._table = {}, {}, []
             self._ids_by_values.clear()
         if self._derived is not None:
             self._derived.begin()
@@ -197,13 +200,17 @@ class AttributeTexts:
             return NOT_PARSED
         try:
             attributes = self._attributes.decode(impression.attributes)
+            texts = () if attributes is None else astuple(attributes)
+            needed = derived[0], bytes(impression.experiments), texts
+            if needed in self._ids_by_needed:
+                return self._ids.setdefault(text, self._ids_by_needed[needed])
             experiments = without_empty(self._experiments.decode(impression.experiments) or {})
         except (ValueError, RecursionError):
             return NOT_PARSED
         requested: dict[str, str | None]
-        texts = () if attributes is None else astuple(attributes)
-        requested = {name: text or None for name, text in zip(self._names, texts)}
-        return self._ids.setdefault(text, self._add(requested | derived[1], experiments))
+        requested = {name: value or None for name, value in zip(self._names, texts)}
+        attribute_id = self._ids_by_needed[needed] = self._add(requested | derived[1], experiments)
+        return self._ids.setdefault(text, attribute_id)
 
     def _add(self, requested: Mapping[str, str | None], experiments: Mapping[str, str]) -> int:
         """Add what these attributes and experiments come to; returns its id."""

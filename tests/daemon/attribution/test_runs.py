@@ -1,12 +1,20 @@
 """Plain records are read as the careful reader reads them, value for value."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, strategies as st
 
 from relevanced.daemon.attribution import NO_RANK, LoggedRecords, Run, Single, read_runs
-from relevanced.daemon.events import Feedback, Impression, Limits, decoder, read_carefully
+from relevanced.daemon.events import (
+    Feedback,
+    Impression,
+    Impressions,
+    Limits,
+    decoder,
+    read_carefully,
+)
 from relevanced.daemon.lane import AttributeTexts
 from relevanced.daemon.plan import Plan
 from tests.builders import plan_with, record
@@ -99,3 +107,19 @@ def test_attribute_that_no_field_can_stand_for_is_left_to_the_careful_reader() -
 def test_attribute_that_is_not_requested_is_skipped_whatever_its_value() -> None:
     value = as_bytes(PLAIN).replace(b'"country"', b'"\x80ountry"')
     assert assert_read_as_carefully(value)
+
+
+def test_impressions_that_differ_in_what_nothing_needs_share_their_attributes() -> None:
+    many = [{"country": "US" if n < 2 else "DE", "request": f"r{n}"} for n in range(4)]
+    records = LoggedRecords([record(as_bytes(PLAIN, attributes=each)) for each in many])
+    *_, run = read_runs(records, decoder("native", LIMITS), AttributeTexts(PLAN))
+    assert isinstance(run, Run) and run.attribute_ids.tolist() == [0, 0, 1, 1]
+    assert [parsed.attributes["country"] for parsed in run.parsed_attributes] == ["US", "DE"]
+
+
+def test_texts_that_differ_in_what_nothing_needs_are_not_remembered_for_ever() -> None:
+    texts, count = AttributeTexts(PLAN), 50_000
+    raw = [SimpleNamespace(attributes=b'{"n":%d}' % n, experiments=b"null") for n in range(count)]
+    before = texts.table()
+    assert texts.parse(Impressions((), (), (), (), (), raw=raw), ()) == [0] * count
+    assert texts.table() is not before
