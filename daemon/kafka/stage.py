@@ -253,9 +253,8 @@ class RekeyStage:
             return  # what was polled may be sent by another process, or from an earlier place
         for place, records in polled.items():
             await self._send(place, records, generation)
-        for place in self._reader.unreadable.keys() & self._runs.keys():
-            del self._runs[place]
-            self._stop(place, self._reader.unreadable[place])
+        if self._reader.unreadable:
+            await self._stop_unreadable(self._reader.unreadable, generation)
         await self._say_ends()
         if time.monotonic() - self._settled_s >= COMMIT_EVERY_S:
             await self._settle(generation)
@@ -279,6 +278,14 @@ class RekeyStage:
                 self._letters.append(letter)
             turn = await _give_way(turn + 1)
         self._ports.note_sent(place.topic, sent)
+
+    async def _stop_unreadable(self, why: Mapping[TopicPartition, str], generation: int) -> None:
+        """Leave sources where they cannot be read on; what they had before is committed, or each
+        look at them would send it again."""
+        await self._settle(generation)
+        for place in why.keys() & self._runs.keys():
+            del self._runs[place]
+            self._stop(place, why[place])
 
     def _diagnose(self) -> None:
         """Look for input topics that are gone, now and then: nothing else tells it."""
@@ -308,13 +315,13 @@ class RekeyStage:
     async def _settle(self, generation: int) -> None:
         """Commit how far everything is that was sent, once it is acknowledged."""
         points = {place: run.to_commit for place, run in self._runs.items()}
+        await self._producer.flush()  # first: letters that are sent twice are twice in their topic
         letters, self._letters = self._letters, []
         if letters:
             self._ports.refused.log(letters, time.monotonic())
             if self._ports.letters is not None:
                 await self._ports.letters.publish(letters)
                 self._ports.note_letters(len(letters))
-        await self._producer.flush()
         self._settled_s = now_s = time.monotonic()
         await self._commit(points, generation)
         if self._noted is not None and now_s - self._noted_s >= NOTE_EVERY_S:
@@ -323,7 +330,8 @@ class RekeyStage:
         self._failures = 0
         if not self._to_begin:
             self.waits = ""
-        for place in self.stopped.keys() & self._runs.keys():  # it could be read again
+        read = self._runs.keys() - self._reader.unreadable.keys()
+        for place in self.stopped.keys() & read:  # it could be read again
             del self.stopped[place]
             self._ports.show_stopped(*place, False)
 
