@@ -128,13 +128,14 @@ def window_of(
 def of_hours(
     lanes: Sequence[LaneHours], hours: range, outages: frozenset[int] = frozenset()
 ) -> QueryWindow:
-    """The window of these hours, with its usual ones."""
+    """The window of these hours, as far as tables still cover them, with its usual ones. Empty as
+    `window_of`."""
     open_ms = _open_hour(lanes, hours.step)
     if open_ms is None:
-        return QueryWindow(hours)
-    return _with_usual(
-        hours, lanes, range(_covered_from(lanes, open_ms), open_ms, hours.step), outages
-    )
+        return QueryWindow(range(0, 0, hours.step))
+    first_ms = _covered_from(lanes, open_ms)
+    still = range(min(max(hours.start, first_ms), hours.stop), hours.stop, hours.step)
+    return _with_usual(still, lanes, range(first_ms, open_ms, hours.step), outages)
 
 
 def missing_window(lanes: Sequence[LaneHours], name: str, hour_ms: int) -> QueryWindow:

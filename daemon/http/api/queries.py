@@ -92,6 +92,16 @@ def cursor_of(text: str, hour_ms: int) -> Cursor:
     return cursor
 
 
+def skipped_of(cursor: Cursor, window: QueryWindow) -> int:
+    """How many rows of the list stand before the cursor. Raises BadRequest where the list has
+    changed since: the ranks of its rows are others without hours that were dropped."""
+    if cursor.skipped and window.from_ms > cursor.from_ms:
+        until = timestamp_text(window.from_ms)
+        rule = f"its hours before {until} are no longer known: begin the list again, without cursor"
+        raise BadRequest(400, f"cursor: {rule}")
+    return cursor.skipped
+
+
 @dataclass(frozen=True)
 class QueryRequest:
     """What a request asks of the tables of queries."""

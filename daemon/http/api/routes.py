@@ -56,6 +56,7 @@ from .queries import (
     asked,
     detail,
     queries,
+    skipped_of,
     unjudged_items,
     with_unlisted_row,
 )
@@ -163,8 +164,9 @@ def _found(context: RequestContext, query: Query) -> Found:
 def _queries(context: RequestContext, query: Query) -> Queries:
     wanted = asked(context.reading.plan, query)
     limit = whole_number("limit", query["limit"][0], MOST_ROWS)
-    skipped = 0 if wanted.cursor is None else wanted.cursor.skipped
-    return queries(_found(context, query), wanted.order, limit, skipped)
+    found = _found(context, query)
+    skipped = 0 if wanted.cursor is None else skipped_of(wanted.cursor, found.window)
+    return queries(found, wanted.order, limit, skipped)
 
 
 def _missing(context: RequestContext, query: Query) -> UnjudgedItems:

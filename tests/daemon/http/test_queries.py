@@ -301,6 +301,18 @@ async def test_pages_of_a_list_are_of_the_same_hours(client: Client) -> None:
     assert other_window["from"] == whole["from"]
 
 
+async def test_a_list_does_not_go_on_once_hours_of_it_are_no_longer_known(client: Client) -> None:
+    first = await client.ok(window="7d", limit="5")
+    for turn in range(90):
+        client.site.search(9 * DAY, f"much later {turn}", "u1", clicked=True)
+    client.server.queries = Stored(client.site.store()[0])
+    status, body = await client.get(window="7d", limit="5", cursor=first["next"])
+    assert status == 400 and "are no longer known: begin the list again" in body["error"]
+    found = await client.ok("/detail", query="query 3", cursor=first["next"])
+    assert found["hours"][0]["start"] > first["from"]
+    assert len(found["hours"]) < first["hours"]
+
+
 async def test_one_query_by_hour(client: Client) -> None:
     found = await client.ok("/detail", window="7d", query="QUERY 3")
     assert found["query"] == "query 3" and found["shown"] and len(found["hours"]) == 168
