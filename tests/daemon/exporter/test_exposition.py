@@ -362,7 +362,7 @@ def test_series_are_those_of_the_table(parse: Parse) -> None:
     stopped = Silence("feedback", NOW_MS, 900.0)
     gap = FeedbackGap(NOW_MS - 600_000, NOW_MS)
     families += parse(render_changes(silence_samples([stopped], [gap], NOW_MS)))
-    families += parse(render_changes(arrival_samples({"searches": 900.0})))
+    families += parse(render_changes(arrival_samples({"searches": 900.0}, {"searches": 950.0})))
     scores, settings = without_results()
     usual = traffic_changes_of(scores, settings)
     families += parse(render_changes(traffic_change_samples(usual, PLAN)))
