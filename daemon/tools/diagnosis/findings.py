@@ -100,6 +100,7 @@ def findings(
     chosen = {source.topic: source.trial for source in sources}
     for topic, records in samples.items():
         yield _decoded(topic, len(records), chosen.get(topic), values)
+        yield from _refused(topic, looked, values)
     yield from _unmapped_kind_findings(sources, samples, values)
     if not looked.seen:
         return
@@ -133,7 +134,8 @@ def _decoded(topic: str, records: int, trial: Trial | None, values: bool) -> Doc
     # The preset, and those that read such records alike.
     presets = " or ".join([trial.preset, *same_tables(trial.preset)]) if trial.preset else ""
     how = f"with preset {presets}" if presets else "with the guessed tables"
-    words = f"{share} of {trial.records:,} map {how}"
+    first = "the first " if trial.records < records else ""
+    words = f"{share} of {first}{trial.records:,} map {how}"
     others = [f"{count:,} {reason}" for reason, count in trial.reasons.most_common()]
     if others:
         words += f"; others: {', '.join(others)}{_example(trial, values)}"
@@ -141,6 +143,21 @@ def _decoded(topic: str, records: int, trial: Trial | None, values: bool) -> Doc
     refused_share = 1 - (trial.mapped + skipped) / trial.records
     level: Level = "wrong" if refused_share > 1 - LEAST_DECODED else "good"
     return DoctorFinding(name, level, words)
+
+
+def _refused(topic: str, looked: Looked, values: bool) -> Iterator[DoctorFinding]:
+    """What the proposed source refuses in the whole sample of a topic, also in batches of which
+    other elements map; nothing where it refuses nothing."""
+    reasons = looked.refused.get(topic)
+    if not reasons:
+        return
+    total = reasons.total() + sum(1 for one in looked.seen if one.topic == topic)
+    share = reasons.total() / total
+    listed = ", ".join(f"{count:,} {reason}" for reason, count in reasons.most_common())
+    example = f"the first: {looked.firsts[topic]}" if values else "--show-values: an example"
+    words = f"{percent(share)} of {total:,} events in the whole sample: {listed} ({example})"
+    level: Level = "wrong" if share > 1 - LEAST_DECODED else "look"
+    yield DoctorFinding(f"refused in {topic}", level, words)
 
 
 def _example(trial: Trial, values: bool) -> str:

@@ -35,8 +35,11 @@ class Looked:
     """The events of a sample, in the order of their records, topic by topic."""
 
     seen: list[Seen] = field(default_factory=list)
-    dropped: Counter[str] = field(default_factory=Counter)
-    """Reasons for which records or parts of them are left out."""
+    refused: dict[str, Counter[str]] = field(default_factory=dict)
+    """Topic → reason → records, or elements of batches, that are refused; without what is skipped
+    or left out, with which nothing is wrong."""
+    firsts: dict[str, str] = field(default_factory=dict)
+    """Topic → the detail of its first refusal."""
     decode_us: float = 0.0
     """Processor time that an event took to decode."""
 
@@ -49,6 +52,12 @@ class Looked:
     def feedback(self) -> Iterator[Feedback]:
         """All feedback."""
         return (one.event for one in self.seen if isinstance(one.event, Feedback))
+
+    def note_refusal(self, topic: str, event: Rejected) -> None:
+        """Count it, unless nothing is wrong with its record."""
+        if not event.skipped:
+            self.refused.setdefault(topic, Counter())[event.reason] += 1
+            self.firsts.setdefault(topic, event.detail)
 
 
 def has_both(looked: Looked) -> bool:
@@ -63,7 +72,7 @@ def looked_at(samples: Mapping[str, Sequence[LogRecord]], decode: Decoder) -> Lo
         for record in records:
             for event in decode.of_record(record):
                 if isinstance(event, Rejected):
-                    looked.dropped[event.reason] += 1
+                    looked.note_refusal(record.topic, event)
                 else:
                     looked.seen.append(
                         Seen(event, record.partition, record.timestamp, record.key, record.topic)

@@ -218,3 +218,34 @@ def test_names_of_segments_are_shown_only_where_asked_for() -> None:
         for values in (False, True)
     ]
     assert named == [False, True]
+
+
+@pytest.mark.parametrize("in_batches", [False, True])
+def test_refusals_are_counted_in_the_whole_sample_and_in_batches(in_batches: bool) -> None:
+    """Also after the first records, by which a preset is chosen, and beside elements that map."""
+    events = [event for _, event in native_events()] * 3
+    late = range(len(events) * 3 // 4, len(events))
+    for at in late:
+        events[at] = events[at] | {"timestamp": "2026-11-20 12:00"}
+    each = [events[at::100] for at in range(100)] if in_batches else events
+    sample = [
+        RecordedRecord("shop", 0, offset, START_MS, None, msgspec.json.encode(value), ())
+        for offset, value in enumerate(each)
+    ]
+    hidden, shown = (said(diagnosed({"shop": sample}, [], values=values)[0]) for values in (0, 1))
+    assert hidden["records of shop"].level == "good"
+    assert ("of the first 2,000" in hidden["records of shop"].words) != in_batches
+    finding = hidden["refused in shop"]
+    assert finding.level == "wrong" and finding.words.startswith("25.0 % of 3,000 events")
+    assert f"{len(late)} bad_timestamp (--show-values: an example)" in finding.words
+    assert "2026-11-20 12:00" in shown["refused in shop"].words
+
+
+def test_some_refusals_are_said_and_are_not_wrong_yet() -> None:
+    def one_in_fifty(event: dict[str, Any]) -> Any:
+        rare = event["type"] == "feedback" and event["timestamp"] % 50 == 0
+        return event | {"timestamp": "yesterday"} if rare else event
+
+    found = said(diagnosed({"shop": records(one_in_fifty)}, [])[0])
+    assert found["refused in shop"].level == "look"
+    assert "refused in shop" not in said(diagnosed({"shop": records()}, [])[0])
