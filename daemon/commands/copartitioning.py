@@ -117,8 +117,8 @@ async def look_at_places(
     places, since_ms = Places(attribution_ms), int((time.time() - SINCE_S) * 1000)
     try:
         async with asyncio.timeout(WITHIN_S):
-            async for records in sampled_records(settings, since_ms, MOST_BYTES):
-                for part in _parts(records):
+            async for portion in sampled_records(settings, since_ms, MOST_BYTES):
+                for part in _parts(portion.records):
                     places.add(decoder, part)
                     await asyncio.sleep(0)
     except (Unavailable, TimeoutError):

@@ -24,7 +24,7 @@ from .reader import Reader
 from .refusals import Obstructed
 from .resuming import resume_offset
 from .retention import FirstTimes, numbers_in, topic_retention
-from .sampled_records import sampled_records
+from .sampled_records import SamplePortion, reached_ms, sampled_records
 from .source import KafkaSource
 from .stage import RekeyStage, StagePorts
 from .topic_creation import create_topic, make_stage_topic
@@ -79,6 +79,7 @@ __all__ = (
     "PartitionFaults",
     "Pulse",
     "PythonSnappy",
+    "reached_ms",
     "Reader",
     "Record",
     "records_of",
@@ -87,6 +88,7 @@ __all__ = (
     "resuming",
     "topic_retention",
     "sampled_records",
+    "SamplePortion",
     "Snappy",
     "split_lanes",
     "stage_offsets",

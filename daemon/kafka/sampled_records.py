@@ -1,13 +1,15 @@
 """Reads the records since a time from all partitions, up to so many bytes: a sample of topics."""
 
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from aiokafka import AIOKafkaConsumer
 from aiokafka.errors import KafkaError
 
 from ..errors import Unavailable
+from ..events import LogRecord
 from . import aiokafka_patches
 from .aiokafka_patches import unpacking_aside
 from .client import KafkaSettings, consumer_arguments, stop_client
@@ -21,9 +23,18 @@ PATIENCE_S: Final = 30.0
 AT_ONCE: Final = 2_000
 
 
+@dataclass(frozen=True)
+class SamplePortion:
+    """Some records of a sample."""
+
+    records: Sequence[Record]
+    unfinished: Collection[TopicPartition]
+    """Of which more is to come; after the last portion, those that the limit cut."""
+
+
 async def sampled_records(
     settings: KafkaSettings, since_ms: int, max_bytes: int
-) -> AsyncIterator[Sequence[Record]]:
+) -> AsyncIterator[SamplePortion]:
     """The records of all partitions whose Kafka timestamps are `since_ms` or later, up to those of
     now, in portions, until their values have so many bytes. Without a consumer group: nothing is
     committed. Raises Unavailable."""
@@ -39,12 +50,16 @@ async def sampled_records(
                 fetched = await consumer.getmany(
                     *ends, timeout_ms=FETCH_WAIT_MS, max_records=AT_ONCE
                 )
-            for place, records in fetched.items():
-                kept = [record for record in records if record.offset < ends[place]]
-                left -= sum(len(record.value or b"") for record in kept)
-                yield kept
+            kept = [
+                record
+                for place, records in fetched.items()
+                for record in records
+                if record.offset < ends[place]
+            ]
+            left -= sum(len(record.value or b"") for record in kept)
             before = len(ends)
             ends = {p: end for p, end in ends.items() if await consumer.position(p) < end}
+            yield SamplePortion(kept, ends.keys())
             if fetched or len(ends) < before:
                 since_s = time.monotonic()
             elif time.monotonic() - since_s > PATIENCE_S:
@@ -53,6 +68,20 @@ async def sampled_records(
         raise Unavailable(f"Kafka: {type(error).__name__}: {error}") from error
     finally:
         await stop_client(aiokafka_patches.stop(consumer))
+
+
+def reached_ms(
+    records: Iterable[LogRecord], unfinished: Collection[TopicPartition], since_ms: int
+) -> int:
+    """The Kafka time up to which all partitions were read: the least time that an unfinished one
+    has reached, which is `since_ms` where nothing of it was read. What others have after it must
+    not be compared: a light topic of clicks is read to its end before a heavy one of lists."""
+    last = dict.fromkeys(unfinished, since_ms)
+    for record in records:
+        place = TopicPartition(record.topic, record.partition)
+        if place in last:
+            last[place] = max(last[place], record.timestamp)
+    return min(last.values())
 
 
 async def _places(settings: KafkaSettings) -> list[TopicPartition]:

@@ -5,7 +5,7 @@ import csv
 import re
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
@@ -19,8 +19,8 @@ from rich.progress import Progress
 from ..commands import options
 from ..config import Config, decoder_of, load
 from ..errors import StartError, Unavailable
-from ..events import InvalidField, LogRecord
-from ..kafka import kafka_settings, sampled_records
+from ..events import InvalidField, LogRecord, timestamp_text
+from ..kafka import TopicPartition, kafka_settings, reached_ms, sampled_records
 from ..recompute.files import (
     NO_STAMP,
     SAMPLES,
@@ -119,10 +119,10 @@ def doctor_command(
     try:
         with Progress(console=_quiet_unless_terminal(), transient=True) as bars:
             if files:
-                samples = _recorded(files, bars)
+                samples, cut = _recorded(files, bars), None
             else:
                 since_ms = max(int(time.time() * 1000) - minutes * 60_000, 0)
-                samples = asyncio.run(_sampled(config, since_ms, max_mb << 20, bars))
+                samples, cut = asyncio.run(_sampled(config, since_ms, max_mb, bars))
         given = asyncio.run(known_schemas(config, samples))
     except InvalidField as error:
         words = f"{error.detail}: the files must be JSON lines, CSV, or what `kcat -J` prints"
@@ -134,6 +134,7 @@ def doctor_command(
     given = replace(given, own=own, lines=own_lines)
     brokers_of = config.kafka.bootstrap_servers
     found, text = diagnosed(samples, brokers_of, given, values=show_values, joins=compare_join)
+    found = [cut, *found] if cut is not None else found
     if text is not None and out is not None:
         Path(out).write_text(text, encoding="utf-8")
     if output == "json":
@@ -187,15 +188,35 @@ def _config(
     return options.configured(config_file, given, takes_sources=True)
 
 
-async def _sampled(config: Config, since_ms: int, max_bytes: int, bars: Progress) -> Samples:
-    """The last records of the topics, in the order of their partitions. Raises Unavailable."""
+async def _sampled(
+    config: Config, since_ms: int, max_mb: int, bars: Progress
+) -> tuple[Samples, DoctorFinding | None]:
+    """The last records of the topics, in the order of their partitions, and a line where the limit
+    cut them: then all partitions end at one time. Raises Unavailable, and ClickException where
+    that leaves nothing of a topic."""
     found: Samples = {topic: [] for topic in config.kafka.topics}
-    bar = bars.add_task("reading", total=max_bytes)
-    async for records in sampled_records(kafka_settings(config), since_ms, max_bytes):
-        for record in records:
+    unfinished: Collection[TopicPartition] = ()
+    bar = bars.add_task("reading", total=max_mb << 20)
+    async for portion in sampled_records(kafka_settings(config), since_ms, max_mb << 20):
+        unfinished = portion.unfinished
+        for record in portion.records:
             found[record.topic].append(record)
             bars.advance(bar, len(record.value or b""))
-    return found
+    if not unfinished:
+        return found, None
+    until_ms = reached_ms(chain.from_iterable(found.values()), unfinished, since_ms)
+    kept = {
+        topic: [record for record in records if record.timestamp <= until_ms]
+        for topic, records in found.items()
+    }
+    if any(found[topic] and not records for topic, records in kept.items()):
+        words = f"--max-mb {max_mb} does not reach all partitions: give more, or fewer --minutes"
+        raise click.ClickException(words)
+    words = (
+        f"cut by --max-mb {max_mb}: the records from {timestamp_text(since_ms)} to"
+        f" {timestamp_text(until_ms)}, to which all partitions were read"
+    )
+    return kept, DoctorFinding("sample", "look", words)
 
 
 def _recorded(files: Sequence[str], bars: Progress) -> Samples:
