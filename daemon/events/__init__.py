@@ -63,6 +63,7 @@ from .fields import (
     too_long,
 )
 from .formats import FORMATS, decoder, rejected_future, too_large
+from .formulas import escaped_formula, unescaped_formula
 from .native import TIMED_DECODER, TimedFeedback, TimedImpression, native_text
 from .rekeyed import AT_END, COUNTED, NOTHING, Mark, Of, Place, event_text, mark_text, read_sent
 from .ubi import LISTS, LOGGED
@@ -82,6 +83,7 @@ __all__ = (
     "Decoder",
     "decoder",
     "DROP_REASONS",
+    "escaped_formula",
     "Event",
     "event_text",
     "Feedback",
@@ -144,5 +146,6 @@ __all__ = (
     "too_long",
     "Trimmed",
     "ubi",
+    "unescaped_formula",
     "without_empty",
 )

@@ -19,7 +19,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from ..events import shown
+from ..events import shown, unescaped_formula
 from .faults import Fault
 from .grades import (
     HIGHEST_GRADE,
@@ -379,12 +379,17 @@ def _topic(text: str) -> tuple[str | None, Sequence[str]]:
 
 
 def _csv(lines: Iterator[Line], file: str) -> Found:
-    """CSV with a header, as Quepid exports it, by any separator; other columns are ignored."""
+    """CSV with a header, as Quepid exports it, by any separator; other columns are ignored. A text
+    with an apostrophe before a formula, as CSV of this daemon has it, is read without."""
     _, header = next(lines)
     columns = columns_of(header)
     assert columns is not None, "the header made this the reader of it"
     for row in rows(lines, file, columns[1], columns[0]):
-        yield row if isinstance(row, Fault) else Judgement(row[0], *row[1])
+        if isinstance(row, Fault):
+            yield row
+        else:
+            number, (query, docid, rating) = row
+            yield Judgement(number, unescaped_formula(query), unescaped_formula(docid), rating)
 
 
 def columns_of(header: str) -> tuple[str, tuple[int, int, int]] | None:

@@ -21,14 +21,12 @@ from rich.text import Text
 from relevanced.metrics import Floats
 
 from ..changes import WHOLE
-from ..events import timestamp_text
+from ..events import escaped_formula, timestamp_text
 from ..lane import FEEDBACK_OUTCOMES, IMPRESSION_OUTCOMES
 from ..plan import COUNT_COLUMNS, Plan
 from .lane_view import Coverage
 from .selection import Selection
 from .snapshot import Segment, Snapshot, WindowRows, estimates
-
-FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
 def csv_text(
@@ -49,8 +47,8 @@ def csv_text(
 
 
 def _csv_cell(value: object, exact: bool) -> object:
-    if isinstance(value, str) and value.startswith(FORMULA_STARTS) and not exact:
-        return f"'{value}"
+    if isinstance(value, str) and not exact:
+        return escaped_formula(value)
     return "" if value is None else value
 
 

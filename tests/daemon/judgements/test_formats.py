@@ -17,6 +17,7 @@ from relevanced.daemon.judgements import (
     read,
 )
 from relevanced.daemon.queries import key_of
+from relevanced.daemon.views import csv_text
 
 QRELS: Final = '"red shoes" 0 d7 2\nshoes 0 d7 1\nshoes 0 d9 -1\n'
 CSV: Final = "query,docid,rating\nred shoes,d7,2\nshoes,d7,1\nshoes,d9,-1\n"
@@ -116,6 +117,22 @@ def test_quotes_in_a_query() -> None:
     assert parsed('query,docid,rating\n"say ""hi"", you",d7,2\n').by_query == {
         'say "hi", you': {"d7": 2.0}
     }
+
+
+def test_csv_of_this_daemon_is_read_as_it_was(rng: np.random.Generator) -> None:
+    """With the apostrophes that keep a spreadsheet from running an item or a query."""
+    assert parsed("query,docid,rating\n'@nike,'-wtIMTCHWuI,2\n").by_query == {
+        "@nike": {"-wtIMTCHWuI": 2.0}
+    }
+    for _ in range(50):
+        pairs = {
+            ("".join(rng.choice([*"'=-+@a1"], 4)) + "q", "".join(rng.choice([*"'=-+@a1"], 3)))
+            for _ in range(5)
+        }
+        text = csv_text(("query", "docid", "rating"), ((*pair, 2) for pair in pairs))
+        found = parsed(text).by_query
+        expected = {(key_of(query), item) for query, item in pairs}
+        assert {(query, item) for query, items in found.items() for item in items} == expected
 
 
 def test_exports_of_quepid() -> None:
