@@ -104,8 +104,9 @@ class Unjoined:
     def _total(self) -> int:
         return self.missed + self.outcomes["ignored_kind"]
 
-    def text(self) -> str:
-        """What to look at, in sentences."""
+    def text(self, *, values: bool = True) -> str:
+        """What to look at, in sentences. `values`: whether ids and kinds of the records are
+        shown."""
         total = self._total
         if not total and any(self.rejected.values()):
             return (
@@ -121,12 +122,15 @@ class Unjoined:
         total += self.joined
         share = f"Only {self.joined:,} of" if self.joined else "None of"
         return " ".join(
-            (f"{share} {total:,} pieces of feedback joined an impression.", *self._why())
+            (f"{share} {total:,} pieces of feedback joined an impression.", *self._why(values))
         )
 
-    def _why(self) -> Iterator[str]:
-        if self.outcomes["ignored_kind"]:
+    def _why(self, values: bool) -> Iterator[str]:
+        if self.outcomes["ignored_kind"] and values:
             yield from (self._of_kind(kind) for kind in islice(self.kinds, EXAMPLES))
+        elif self.outcomes["ignored_kind"]:
+            count = "1 kind has" if len(self.kinds) == 1 else f"{len(self.kinds)} kinds have"
+            yield f"{count} no grade in attribution.grades, which has {', '.join(self.grades)}."
         if self.off_list:
             yield (
                 f"{self.off_list:,} are for items that their impression did not show: is an item "
@@ -134,7 +138,7 @@ class Unjoined:
             )
         if self.waiting:
             ids = ""
-            if self.shown_ids and self.feedback_ids:
+            if self.shown_ids and self.feedback_ids and values:
                 shown, asked = _listed(self.shown_ids), _listed(self.feedback_ids)
                 ids = f": impression ids look like {shown}, those of feedback like {asked}"
             touch = ", or items that no list of their visitor showed" if self.by_visitor else ""

@@ -114,7 +114,7 @@ def findings(
         yield DoctorFinding("join rate", "wrong", words)
         return
     outcomes = of.joined(looked.seen, config.plan)
-    yield _joins(outcomes, looked, config.plan)
+    yield _joins(outcomes, looked, config.plan, values)
     yield from _partitions(outcomes, looked, config)
     yield from traffic_findings.found_in_events(looked, config, units_of(config, samples), values)
     yield from traffic_findings.found(samples, looked, config, values)
@@ -180,7 +180,7 @@ def _events(looked: Looked) -> DoctorFinding:
     return DoctorFinding("events", "wrong" if missing else "good", words)
 
 
-def _joins(outcomes: Counter[str], looked: Looked, plan: Plan) -> DoctorFinding:
+def _joins(outcomes: Counter[str], looked: Looked, plan: Plan, values: bool) -> DoctorFinding:
     total, name = outcomes.total(), "join rate"
     total -= sum(outcomes[outcome] for outcome in COUNTED_BESIDE)
     if total < FEW:
@@ -193,7 +193,8 @@ def _joins(outcomes: Counter[str], looked: Looked, plan: Plan) -> DoctorFinding:
     words += f"; others: {', '.join(others)}" if others else ""
     unjoined = Unjoined.of([of.in_one_lane(looked.seen, plan)], of.ignored_kinds(looked, plan))
     if unjoined is not None:
-        words = unjoined.text()
+        words, shown = unjoined.text(values=values), unjoined.text()
+        words += " (--show-values: examples)" if words != shown else ""
     return DoctorFinding(name, "wrong" if share < LEAST_JOINED else "good", words)
 
 

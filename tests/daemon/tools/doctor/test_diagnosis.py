@@ -249,3 +249,17 @@ def test_some_refusals_are_said_and_are_not_wrong_yet() -> None:
     found = said(diagnosed({"shop": records(one_in_fifty)}, [])[0])
     assert found["refused in shop"].level == "look"
     assert "refused in shop" not in said(diagnosed({"shop": records()}, [])[0])
+
+
+@pytest.mark.parametrize("change", [{"impression_id": "anna@example.com"}, {"kind": "call 4917"}])
+def test_ids_and_kinds_that_do_not_join_are_shown_on_request_only(change: dict[str, str]) -> None:
+    def changed(event: dict[str, Any]) -> Any:
+        return event | change if event["type"] == "feedback" else event
+
+    hidden, shown = (diagnosed({"shop": records(changed)}, [], values=v)[0] for v in (0, 1))
+    (value,) = change.values()
+    assert value in said(shown)["join rate"].words
+    assert not [one for one in hidden if value in one.words], hidden
+    finding = said(hidden)["join rate"]
+    assert finding.level == said(shown)["join rate"].level
+    assert finding.words.endswith("(--show-values: examples)")
