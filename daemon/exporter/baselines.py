@@ -78,6 +78,9 @@ class BaselineComparison:
     """The rows of the same hours a day before, where enough of them are there."""
     is_doubtful: bool = False
     """Whether the last hours contain some that say nothing: nothing falls by them."""
+    yesterday_ms: int | None = None
+    """How many milliseconds before the last hours those of `yesterday` lie: 24 hours, but for a
+    change of clocks. None where `yesterday` is."""
 
 
 def compare(
@@ -132,6 +135,7 @@ def compare(
                 sums,
                 days[0] if days else None,
                 bool(shares(*span, plan.hour_ms).keys() & history.doubtful),
+                a_day if days else None,
             )
         )
     history.pack_all_but(needed)

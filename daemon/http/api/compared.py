@@ -355,7 +355,7 @@ def usual_rows(
     """
     hours, plan = _hours_of(reading, window), reading.plan
     found = [each for each in reading.clicks.comparisons if each.window == f"{hours}h"]
-    periods = {} if not found else _periods(found[0], against, plan.hour_ms)
+    periods = {} if not found else _periods(found[0], against)
     if not periods:
         return Table(None, (), (), _nothing_yet(reading, against, hours))
     (comparison,) = found
@@ -383,15 +383,13 @@ def _hours_of(reading: Reading, window: str) -> int:
     return next((each for each in lengths if each * reading.plan.hour_ms >= length_ms), lengths[-1])
 
 
-def _periods(
-    comparison: BaselineComparison, against: Earlier, hour_ms: int
-) -> Mapping[int, Floats]:
+def _periods(comparison: BaselineComparison, against: Earlier) -> Mapping[int, Floats]:
     """How long before → the rows."""
     if against == "weeks":
         return comparison.periods if comparison.unit == "week" else {}
-    if comparison.yesterday is None:
+    if comparison.yesterday is None or comparison.yesterday_ms is None:
         return {}
-    return {DAY * hour_ms: comparison.yesterday}
+    return {comparison.yesterday_ms: comparison.yesterday}
 
 
 def _stretch(comparison: BaselineComparison, back_ms: int = 0) -> Stretch:

@@ -109,9 +109,11 @@ export function early(live, settled) {
 const lengthOf = (stretch) => Date.parse(stretch.end) - Date.parse(stretch.start);
 
 // What the tables compare: `10:55–11:55 against the same hours of Nov 13 and Nov 6`.
-function compared({ now, before, periods, as_of: asOf }) {
+// A day before is 23 hours before where clocks went forward in between.
+function compared({ now, before, periods, as_of: asOf, against }) {
   const span = (stretch) => `${clock(stretch.start, asOf)}–${clock(stretch.end, asOf)}`;
-  if (periods.length && lengthOf(now) === lengthOf(before) && Date.parse(now.end) - Date.parse(before.end) >= 86400000) {
+  const ofDays = ["day", "weeks"].includes(against) || Date.parse(now.end) - Date.parse(before.end) >= 86400000;
+  if (periods.length && lengthOf(now) === lengthOf(before) && ofDays) {
     return `${span(now)} against the same hours of ${periods.map((one) => day(one.start)).join(", ")}.`;
   }
   const why = lengthOf(now) === lengthOf(before) ? "" : " (longer panes, the only ones that are kept for so long)";

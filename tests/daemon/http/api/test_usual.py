@@ -1,14 +1,17 @@
 """`against=day` and `against=weeks`: the last settled hours beside the same hours before."""
 
+from datetime import datetime, timedelta
 from math import hypot, sqrt
+from zoneinfo import ZoneInfo
 
 import pytest
 
-from relevanced.daemon.changes import DEFAULTS
+from relevanced.daemon.changes import DEFAULTS, ChangeSettings
 from relevanced.daemon.events import instant_ms, timestamp_text
 from relevanced.daemon.exporter import Publisher, Reading, shares
 from relevanced.daemon.http import BadRequest, Change, Changes, Stretch, changes, hours
 from relevanced.daemon.panes import HOUR_MS
+from tests.daemon.exporter import two_countries
 from tests.daemon.exporter.two_countries import MINUTE_MS, NOW_MS, PLAN, Site
 
 DAY_MS = 24 * HOUR_MS
@@ -64,6 +67,30 @@ def test_the_means_are_those_of_the_hours(
         before = row_of(found, segment, "RR@10").before
         assert before.mean == pytest.approx(sum(mean for _, mean in each) / len(each), rel=1e-9)
         assert before.scored == round(sum(scored for scored, _ in each))
+
+
+@pytest.mark.parametrize("noon", ["2026-10-25T12:00:00Z", "2027-03-28T12:00:00Z"])
+def test_the_day_before_is_named_by_local_hours(noon: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It lies 25 or 23 hours before on the day of a change of clocks."""
+    now_ms, zone = instant_ms(noon), ZoneInfo("Europe/Berlin")
+    monkeypatch.setattr(two_countries, "NOW_MS", now_ms + HOUR_MS)
+    by_turns = Site(
+        *(now_ms - 3 * DAY_MS, 2 * now_ms, 0, 20),
+        shape=lambda time_ms: 1 if time_ms // HOUR_MS % 2 else 0.5,
+    )
+    as_of_ms = now_ms + PLAN.timing.settle_ms
+    publisher = Publisher(PLAN, ChangeSettings(time_zone=zone))
+    read = publisher.publish([by_turns.lane(as_of_ms)], as_of_ms).reading
+    assert read is not None
+    found = changes(read, "1h", "settled", {}, "day")
+    assert found.now is not None and found.before is not None
+    now, before = (
+        datetime.fromisoformat(one.end).astimezone(zone) for one in (found.now, found.before)
+    )
+    assert now.replace(tzinfo=None) - before.replace(tzinfo=None) == timedelta(days=1)
+    scored, mean = hourly(read, found.before, "RR@10", "US")
+    row = row_of(found, "US", "RR@10").before
+    assert (row.scored, row.mean) == (round(scored), pytest.approx(mean, rel=1e-9))
 
 
 def test_the_last_day_is_its_hours(broken: Reading) -> None:
