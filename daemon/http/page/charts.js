@@ -30,10 +30,24 @@ function range(own, whole, before, least) {
   return [middle - half, middle + half];
 }
 
+// The local midnights of every so many days since 1970: not 24 hours apart where clocks change.
+function midnights(first, last, days) {
+  const begin = new Date(first);
+  const date = Date.UTC(begin.getFullYear(), begin.getMonth(), begin.getDate()) / DAY_MS;
+  const found = [];
+  for (let at = Math.ceil(date / days) * days; ; at += days) {
+    const utc = new Date(at * DAY_MS);
+    const tick = new Date(utc.getUTCFullYear(), utc.getUTCMonth(), utc.getUTCDate()).getTime();
+    if (tick > last) return found;
+    if (tick >= first) found.push(tick);
+  }
+}
+
 function timeTicks(first, last, most) {
   const least = last - first > 2 * DAY_MS ? DAY_MS / 60000 : 0;
   const minutes = MINUTES.find((one) => one >= least && (last - first) / 60000 / one <= most) ?? MINUTES.at(-1);
   const step = minutes * 60000;
+  if (step >= DAY_MS) return midnights(first, last, step / DAY_MS);
   const shift = new Date(last).getTimezoneOffset() * 60000;
   const found = [];
   for (let tick = Math.ceil((first - shift) / step) * step + shift; tick <= last; tick += step) found.push(tick);
