@@ -42,11 +42,12 @@ from .api.queries import (
     MOST_ROWS,
     QUERIES_PATH,
     UNLISTED,
+    WITHOUT_QUERY,
     UnjudgedItem,
     UnjudgedItems,
     examples_of,
     queries,
-    with_unlisted_row,
+    with_unlisted_rows,
 )
 from .api.query_answers import (
     Queries,
@@ -178,5 +179,6 @@ __all__ = (
     "wants_gzip",
     "wants_openmetrics",
     "WebConfig",
-    "with_unlisted_row",
+    "with_unlisted_rows",
+    "WITHOUT_QUERY",
 )

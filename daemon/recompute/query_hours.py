@@ -1,5 +1,6 @@
 """The tables of queries of a replay, of all hours of its lane, and what is listed of them."""
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -15,6 +16,7 @@ from ..views import ExamplesOfHour, QueryWindow, page_of
 from .driver import Settled
 
 ROWS: Final = 50
+EVERY_ROW: Final = sys.maxsize
 WITH_EXAMPLES: Final = 3
 """So many of the first rows come with their examples."""
 COMPARED_HOURS: Final = 24
@@ -69,9 +71,9 @@ class QueryHours:
         found = (self.taken.get(start) for start in starts if start >= first)
         return [(self.plan.queries.min_users, by_key) for by_key in found if by_key is not None]
 
-    def listed(self, order: str) -> QueriesShown:
-        """The queries of all hours; what they lost or gained is that of the last 24 hours, against
-        the same hours of the days before. Raises NothingUsual."""
+    def listed(self, order: str, limit: int = ROWS) -> QueriesShown:
+        """The first `limit` queries of all hours; what they lost or gained is that of the last 24
+        hours, against the same hours of the days before. Raises NothingUsual."""
         hour_ms = self.plan.hour_ms
         first, last = min(self.hours, default=0), max(self.hours, default=-hour_ms)
         hours, metric = range(first, last + hour_ms, hour_ms), self.plan.metrics[0].name
@@ -79,7 +81,7 @@ class QueryHours:
         if order in (LOST, GAINED):
             window, metric = self._compared(hours, order), self._compared_metric(order)
         found = Found(self, window, metric)
-        listed = queries(found, order, ROWS)
+        listed = queries(found, order, limit)
         shown = {row.query: examples_of(found, row.query) for row in listed.rows[:WITH_EXAMPLES]}
         return QueriesShown(
             **structs.asdict(listed), examples={key: of for key, of in shown.items() if of}

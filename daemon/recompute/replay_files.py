@@ -21,7 +21,7 @@ from .files import NoRoom, UnknownTopic, explained
 from .libraries import whole_index
 from .over_time import NOTHING_SETTLED
 from .over_time_output import SCORES, Asked, print_over_time
-from .query_hours import ALL_DAYS, NothingUsual
+from .query_hours import ALL_DAYS, EVERY_ROW, ROWS, NothingUsual
 from .replay_pipeline import Replayed, replayed
 from .replay_report import (
     NothingLeft,
@@ -128,7 +128,8 @@ def print_asked(found: Replayed, config: Config, asked: Asked, output: str) -> i
     if asked.queries is not None and found.queries is not None:
         try:
             found.driver.finish()
-            listed = found.queries.listed(asked.queries)
+            limit = EVERY_ROW if output == "csv" else ROWS
+            listed = found.queries.listed(asked.queries, limit)
         except NothingUsual as error:
             print(error, file=sys.stderr)
             return 1

@@ -19,6 +19,7 @@ from relevanced.metrics import Floats
 from ..changes import sentences
 from ..http import (
     UNLISTED,
+    WITHOUT_QUERY,
     Queries,
     QueryDetail,
     QueryExample,
@@ -26,7 +27,7 @@ from ..http import (
     QuerySums,
     UnlistedSums,
     table_text as csv_of,
-    with_unlisted_row,
+    with_unlisted_rows,
 )
 from ..lane import Rows as Counters
 from ..plan import Plan
@@ -125,25 +126,26 @@ _UNBOUNDED = 10_000
 
 
 def query_text(found: Queries, output: str) -> str:
-    """An answer as `table`, `json` or `csv`."""
+    """The queries of a replay as `table`, `json` or `csv`."""
     if output == "json":
         return msgspec.json.encode(found).decode() + "\n"
     if output == "csv":
-        return csv_of(with_unlisted_row(found), "rows", QueryRow).decode()
-    return query_table(found)
+        return csv_of(with_unlisted_rows(found), "rows", QueryRow).decode()
+    return query_table(found, more="--output csv has all")
 
 
-def query_table(found: Queries) -> str:
-    """The rows of an answer, what they leave out, and what is to be said of them."""
+def query_table(found: Queries, more: str = "--limit") -> str:
+    """The rows of an answer, what they leave out, and what is to be said of them. `more`: how to
+    see the rows that follow."""
     numbers = ("searches", "no result", "scored", found.metric, "usual", "lost", "at least")
-    return table_text(_title(found), ("query",), numbers, _rows(found), _notes(found))
+    return table_text(_title(found), ("query",), numbers, _rows(found), _notes(found, more))
 
 
 def _rows(found: Queries) -> Iterator[Sequence[str]]:
     for row in found.rows:
         yield sentences.printable(row.query), *_cells(row, gained=found.order == "gained")
     for name, sums in (
-        ("(no query)", found.none),
+        (WITHOUT_QUERY, found.none),
         (f"(rare: fewer than {found.min_users} users)", found.rare),
         (UNLISTED, found.other),
         ("all", found.whole),
@@ -274,7 +276,7 @@ def _mean(mean: float | None, stderr: float | None) -> str:
     return f"{mean:.4f}" if stderr is None else f"{mean:.4f} ± {stderr:.4f}"
 
 
-def _notes(found: Queries) -> Iterator[str]:
+def _notes(found: Queries, more: str) -> Iterator[str]:
     missing = max((row.missing_at_most for row in found.rows), default=0)
     if missing:
         yield f"Up to {missing:,} searches of a query may be missing, at most in its hours."
@@ -292,7 +294,7 @@ def _notes(found: Queries) -> Iterator[str]:
         parts = dict.fromkeys(f"{min(max(part, 0.0), 1.0):.0%}" for part in bounds)
         yield f"The first ten carry {' to '.join(parts)} of the change of all."
     if found.next is not None:
-        yield f"{found.listed - len(found.rows):,} more: --limit"
+        yield f"{found.listed - len(found.rows):,} more: {more}"
 
 
 def title_of(name: str) -> Text:

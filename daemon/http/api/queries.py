@@ -64,8 +64,11 @@ from .query_lists import (
 ALLOWED_ORDERS: Final = (*ORDERS, ZERO_ORDER)
 MOST_ROWS: Final = 1_000
 _LOSSES: Final = ("lost", "lost_stderr", "lost_at_least", "gained_at_least", "sure")
+WITHOUT_QUERY: Final = "(no query)"
+RARE: Final = "(rare)"
 UNLISTED: Final = "(other)"
-"""In the place of a query: all that is not listed. It is the last row of a table."""
+"""In the place of a query: searches without one, those for queries of too few users, and all that
+is not listed. They are the last rows of a table."""
 CARRIED_BY: Final = 10
 """It is said which part of a change the first so many queries carry."""
 QUERIES_PATH: Final = "/api/v1/queries"
@@ -237,15 +240,21 @@ def _unlisted(found: Found, order: str) -> UnlistedSums:
     )
 
 
-def with_unlisted_row(found: Queries) -> Queries:
-    """The answer with a last row for all that is not listed, where the list ends: as CSV says
-    it."""
-    if found.other is None or found.next is not None:
+def with_unlisted_rows(found: Queries) -> Queries:
+    """The answer as CSV says it: where the list ends, with last rows for searches without a query,
+    for rare queries, and for all that tables do not list, which is not known of a segment. All
+    rows of a list of all queries add up to the whole."""
+    if found.next is not None:
         return found
-    other = msgspec.structs.asdict(found.other)
-    return msgspec.structs.replace(
-        found, rows=(*found.rows, QueryRow(query=UNLISTED, missing_at_most=0, **other))
-    )
+    parts = {WITHOUT_QUERY: found.none, RARE: found.rare, UNLISTED: found.other}
+    rows = (_sums_row(name, sums) for name, sums in parts.items() if sums is not None)
+    return msgspec.structs.replace(found, rows=(*found.rows, *rows))
+
+
+def _sums_row(name: str, sums: QuerySums) -> QueryRow:
+    values: dict[str, Any] = dict.fromkeys(QueryRow.__struct_fields__)
+    values |= msgspec.structs.asdict(sums) | {"query": name, "missing_at_most": 0}
+    return QueryRow(**values)
 
 
 def _stderr(mean: float | None, scored: int) -> float | None:

@@ -58,7 +58,7 @@ from .queries import (
     queries,
     skipped_of,
     unjudged_items,
-    with_unlisted_row,
+    with_unlisted_rows,
 )
 from .query_answers import Queries, QueryDetail, QueryHour, QueryRow
 from .query_lists import Found
@@ -360,7 +360,7 @@ ROUTES: Final = (
         _queries,
         load_queries,
         table=("rows", QueryRow),
-        as_table=with_unlisted_row,
+        as_table=with_unlisted_rows,
         errors=_QUERY_ERRORS,
     ),
     Route(

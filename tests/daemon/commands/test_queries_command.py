@@ -137,6 +137,22 @@ def test_replay_lists_the_queries_of_all_hours(tmp_path: Path) -> None:
     assert "left out bad_query 1" in text
 
 
+def test_replay_lists_all_queries_as_csv_and_says_so_below_its_table(tmp_path: Path) -> None:
+    impression = {"type": "impression", "items": ["a"]}
+    path = tmp_path / "many.jsonl"
+    with path.open("w") as file:
+        for number in range(5 * 60):
+            who = {"user_id": f"u{number // 60}", "query": f"query {number % 60}"}
+            at = {"impression_id": f"i{number}", "timestamp": START_MS + number * 1000}
+            file.write(json.dumps(impression | who | at) + "\n")
+    options = ("replay", str(path), "--queries", "impressions")
+    code, text = run(*options)
+    assert code == 0 and "10 more: --output csv has all" in text and "--limit" not in text
+    code, text = run(*options, "--output", "csv")
+    rows = [line.split(",") for line in text.splitlines() if line.startswith(("query ", "("))]
+    assert len(rows) == 60 + 3 and sum(int(row[3]) for row in rows) == 300
+
+
 def days_of(folder: Path, days: int) -> Path:
     """Days of searches for four queries, the first of which breaks on the last day."""
     lines: list[dict[str, object]] = []

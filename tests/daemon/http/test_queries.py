@@ -1,5 +1,7 @@
 """The routes of queries: lists, one query by hour, pages of a list, and what is never shown."""
 
+import csv
+import io
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -214,6 +216,17 @@ async def test_list_is_the_whole_by_parts(client: Client) -> None:
     assert row["missing_at_most"] == 0 and row["usual_scored"] == 84
 
 
+async def test_rows_of_a_table_add_up_to_the_whole(client: Client) -> None:
+    """Also searches without a query, and those for queries of too few users."""
+    whole = (await client.ok(window="1h"))["whole"]
+    rows = [*csv.DictReader(io.StringIO(await client.ok(".csv", window="1h")))]
+    assert [row["query"] for row in rows[-3:]] == ["(no query)", "(rare)", "(other)"]
+    for name in ("impressions", "zero_result_impressions", "scored"):
+        assert sum(int(row[name]) for row in rows) == whole[name]
+    of_segment = (await client.ok(".csv", window="1h", segment="DE")).splitlines()
+    assert of_segment[-2].startswith("(no query)") and of_segment[-1].startswith("(rare)")
+
+
 async def test_what_lost_most_is_named_and_carries_the_change(client: Client) -> None:
     found = await client.ok(window="1h", order="lost", metric="P@1")
     first = found["rows"][0]
@@ -255,9 +268,7 @@ async def test_tail_has_a_usual_and_says_what_it_lost(breaks: bool) -> None:
         assert (other["lost_at_least"] > 0, other["sure"]) == (breaks, breaks)
         assert all(row["lost_at_least"] <= 0 for row in found["rows"])
         table = await client.ok(".csv", window="1h", order="lost")
-        last = dict(
-            zip(*[line.split(",") for line in table.splitlines()[:: len(found["rows"]) + 1]])
-        )
+        *_, last = csv.DictReader(io.StringIO(table))
         assert last["query"] == "(other)" and float(last["lost"]) == other["lost"]
         part = await client.ok(".csv", window="1h", order="lost", limit="1")
         assert "(other)" not in part, "only where the list ends"
