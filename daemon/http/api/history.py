@@ -276,8 +276,39 @@ class Hours(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"fr
     to: str | None
     """End of the last hour that was asked for."""
     lost: tuple[str, ...]
-    """Starts of hours of which the store has lost rows that are not filled. They are left out."""
+    """Starts of hours of which the store has lost rows that are not filled. They are left out; in
+    CSV they have rows without numbers."""
     rows: tuple[HourScore, ...]
+
+
+class LostHour(msgspec.Struct, frozen=True, gc=False):
+    """A row of CSV for an hour that is lost: an `HourScore` without numbers."""
+
+    start: str
+    metric: str | None
+    grouping: str | None
+    segment: str | None
+    mean: None = None
+    stderr: None = None
+    scored: None = None
+    impressions: None = None
+    complete: bool = False
+    filled: bool = False
+
+
+class HoursTable(msgspec.Struct, frozen=True):
+    """The hours as CSV has them, oldest first."""
+
+    rows: tuple[HourScore | LostHour, ...]
+
+
+def with_lost_hours(found: Hours) -> HoursTable:
+    """The rows, and for each hour that is lost one of each series that others have: where it had
+    none, it would look like an hour without traffic. Without any series it is one row."""
+    series = dict.fromkeys((row.metric, row.grouping, row.segment) for row in found.rows)
+    names: list[tuple[str | None, str | None, str | None]] = [*series] or [(None, None, None)]
+    lost = (LostHour(start, *name) for start in found.lost for name in names)
+    return HoursTable(tuple(sorted((*found.rows, *lost), key=lambda row: row.start)))
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from .history import (
     history,
     hours,
     judged_history,
+    with_lost_hours,
 )
 from .judged import (
     CLASSES_PATH,
@@ -223,6 +224,7 @@ ROUTES: Final = (
         Hours,
         _hours,
         table=("rows", HourScore),
+        as_table=with_lost_hours,
     ),
     Route(
         JUDGED_PATH,

@@ -1,5 +1,7 @@
 """Hours and buckets are the integers of the lanes: numbers computed from them are those served."""
 
+import csv
+import io
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -109,6 +111,24 @@ def test_a_lost_hour_is_named_and_left_out() -> None:
     found = hours(reading_of(lane), {"metric": ["P@1"], "grouping": ["all"]}, None, None)
     assert len(found.lost) == 1 and len(found.rows) == 7
     assert found.lost[0] not in {row.start for row in found.rows}
+
+
+def test_a_lost_hour_has_rows_without_numbers_in_csv() -> None:
+    """Left out, as in JSON, it would look like an hour without traffic."""
+    lost = NOON - 5 * HOUR_MS
+    lane = replace(shown(lane_of(steady(8))), lost_hours=frozenset({lost}))
+    published = Published(reading=reading_of(lane))
+    context = RequestContext(published, Telemetry("1"), "all", "1", 0)
+    route = next(route for route in ROUTES if route.path == "/api/v1/hours")
+    table = answer(route, context, [("metric", "P@1"), ("grouping", "all")], True, False, "")
+    rows = [*csv.DictReader(io.StringIO(table.body.decode()))]
+    starts = [row["start"] for row in rows]
+    assert len(starts) == 8 and starts == sorted(starts)
+    assert [row for row in rows if not row["impressions"]] == [
+        dict.fromkeys(rows[0], "")
+        | {"start": timestamp_text(lost), "metric": "P@1", "grouping": "all", "segment": "all"}
+        | {"complete": "False", "filled": "False"}
+    ]
 
 
 def test_hours_that_a_lane_lost_when_it_began_anew_are_named() -> None:
