@@ -70,6 +70,12 @@ def on_other_days(start: int, zone: tzinfo, hour_ms: int = HOUR_MS) -> Iterator[
         yield pane_start(start - days_before(start, days, zone, hour_ms), hour_ms)
 
 
+def hours_ahead(hours: range, zone: tzinfo) -> NDArray[np.int64]:
+    """By how many hours, rounded, local time is ahead of UTC at the starts of some hours."""
+    ahead_ms = [_ahead_ms(start // HOUR_MS, zone) for start in hours]
+    return np.rint(np.array(ahead_ms, np.float64) / hours.step).astype(np.int64)
+
+
 @lru_cache(maxsize=8192)
 def _ahead_ms(hour: int, zone: tzinfo) -> int:
     """How far local time is ahead of UTC in an hour since 1970."""

@@ -13,10 +13,10 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from relevanced.metrics import Floats
+from relevanced.metrics import Floats, Integers
 
 from ..changes import MadeOf, WeekSides, weeks
-from ..panes import Window, days_before, pane_start
+from ..panes import Window, days_before, hours_ahead, pane_start
 from ..plan import METRIC_COLUMNS, Plan
 from ..views import (
     ENOUGH,
@@ -104,7 +104,7 @@ def compare(
         return []
     end_ms = snapshot.as_of_ms - plan.timing.settle_ms
     covered = _covered(min(traffic), end_ms, since_ms, plan.hour_ms)
-    left_out = outages(traffic, covered) | history.lost
+    left_out = outages(traffic, covered, zone) | history.lost
     compared, needed = [], set[int]()
     for name, hours in WINDOWS:
         if since_ms is not None and end_ms - hours * plan.hour_ms < since_ms - 1:
@@ -156,7 +156,7 @@ def hour_until(
     if not traffic or not weights.keys() <= set(history.starts):
         return None
     covered = _covered(min(traffic), end_ms, since_ms, hour_ms)
-    left_out = outages(traffic, covered) | history.lost
+    left_out = outages(traffic, covered, zone) | history.lost
     unit, earlier_weights = earlier(*span, covered, left_out, zone)
     if weights.keys() & history.lost or span[0] < covered.start:
         return None
@@ -306,41 +306,47 @@ def _scaled(weights: Weights, covered: range, left_out: frozenset[int]) -> Weigh
     return {h: weight / share for h, weight in kept.items()} if share >= ENOUGH else None
 
 
-def left_out(history: HourHistory) -> frozenset[int]:
-    """The hours of all that are kept that say nothing about what is usual."""
+def left_out(history: HourHistory, zone: tzinfo = timezone.utc) -> frozenset[int]:
+    """The hours of all that are kept that say nothing about what is usual in a time zone."""
     traffic = history.traffic()
     if not traffic:
         return history.lost
     hour_ms = history.plan.hour_ms
-    return outages(traffic, range(min(traffic), max(traffic), hour_ms)) | history.lost
+    return outages(traffic, range(min(traffic), max(traffic), hour_ms), zone) | history.lost
 
 
-def outages(traffic: Mapping[int, Sequence[float]], covered: range) -> frozenset[int]:
+def outages(
+    traffic: Mapping[int, Sequence[float]], covered: range, zone: tzinfo = timezone.utc
+) -> frozenset[int]:
     """The hours in which far less happened than in the same hour of other weeks, or of other days
-    where there are fewer than `LEAST_OTHERS` weeks. `traffic` has one row of counts per hour."""
+    where there are fewer than `LEAST_OTHERS` weeks, by the clocks of a time zone. `traffic` has one
+    row of counts per hour."""
     if not covered:
         return frozenset()
     nothing = (0,) * len(next(iter(traffic.values())))
     counts = np.array([traffic.get(start, nothing) for start in covered], np.float64)
-    weeks = _median_at(counts, [WEEK * count for count in range(1, WEEKS + 2)])
-    days = _median_at(counts, [DAY * count for count in range(1, DAYS + 1)])
+    ahead = hours_ahead(covered, zone)
+    weeks = _median_at(counts, [WEEK * count for count in range(1, WEEKS + 2)], ahead)
+    days = _median_at(counts, [DAY * count for count in range(1, DAYS + 1)], ahead)
     limits = np.where(np.isnan(weeks), FAR_LESS_THAN_DAYS * days, FAR_LESS_THAN_WEEKS * weeks)
     out = (counts < limits).any(axis=1)
     return frozenset(covered[int(index)] for index in np.flatnonzero(out))
 
 
-def _median_at(counts: Floats, distances: Sequence[int]) -> Floats:
+def _median_at(counts: Floats, distances: Sequence[int], ahead: Integers) -> Floats:
     """(hours, columns): for each hour the median over the hours at these distances before and
-    after it; NaN where fewer than `LEAST_OTHERS` are there.
+    after it by local time, which is `ahead` of UTC by so many hours at each; NaN where fewer than
+    `LEAST_OTHERS` are there.
 
     One matrix of the counts, shifted by each distance: every baseline needs every hour's outage,
     and so all of them are found without a loop over hours.
     """
-    shifted = np.full((2 * len(distances), *counts.shape), np.nan)
-    for index, distance in enumerate(distances):
-        if distance < len(counts):
-            shifted[2 * index, distance:] = counts[:-distance]
-            shifted[2 * index + 1, :-distance] = counts[distance:]
+    count = len(counts)
+    both = np.array([[sign * distance] for distance in distances for sign in (-1, 1)])
+    others = np.arange(count) + both
+    others += ahead - ahead[np.clip(others, 0, count - 1)]
+    others[(others < 0) | (others >= count)] = count  # where nothing is known
+    shifted = np.concatenate([counts, np.full((1, counts.shape[1]), np.nan)])[others]
     enough = (~np.isnan(shifted)).sum(axis=0) >= LEAST_OTHERS
     median: Floats = np.full(counts.shape, np.nan)
     median[enough] = np.nanmedian(shifted[:, enough], axis=0)

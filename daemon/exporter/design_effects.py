@@ -7,6 +7,7 @@ hours at a time, so that no snapshot waits for weeks of them.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import tzinfo
 from typing import Final
 
 import numpy as np
@@ -83,7 +84,7 @@ class Measuring:
     def take(self, history: HourHistory, snapshot: Snapshot, shown: Selection) -> MeasuredNoise:
         """Measure, if the hours are others than before and all of them are unpacked; returns what
         is known. `history` must have taken the lanes of the snapshot. Raises Damaged."""
-        starts = _whole_hours(history, snapshot, self._plan)
+        starts = _whole_hours(history, snapshot, self._plan, self._change_settings.time_zone)
         hours = tuple((start, history.version_of(start)) for start in starts)
         if not hours or _are_the_same_measured(hours, self._measured):
             return self.found
@@ -138,7 +139,7 @@ class Measuring:
         return groups
 
 
-def _whole_hours(history: HourHistory, snapshot: Snapshot, plan: Plan) -> list[int]:
+def _whole_hours(history: HourHistory, snapshot: Snapshot, plan: Plan, zone: tzinfo) -> list[int]:
     """The starts of the hours that count: whole ones of the last weeks, without outages and losses,
     oldest first."""
     if snapshot.as_of_ms is None or not history.starts:
@@ -147,7 +148,7 @@ def _whole_hours(history: HourHistory, snapshot: Snapshot, plan: Plan) -> list[i
     # The first hour is left out: the lane may have begun within it.
     begin_ms = max(min(history.starts) + plan.hour_ms, end_ms - DRIFT_HOURS * plan.hour_ms)
     covered = range(begin_ms, end_ms, plan.hour_ms)
-    left_out = outages(history.traffic(), covered) | history.lost
+    left_out = outages(history.traffic(), covered, zone) | history.lost
     return [start for start in covered if start not in left_out]
 
 

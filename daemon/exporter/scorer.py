@@ -138,7 +138,7 @@ class Scorer:
                 self._comparisons = baselines.compare(
                     self.history, *lanes, since_ms=since_ms, zone=zone
                 )
-            self._outages = baselines.left_out(self.history)
+            self._outages = baselines.left_out(self.history, self._change_settings.time_zone)
         return replace(
             scores,
             comparisons=self._comparisons,

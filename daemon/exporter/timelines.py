@@ -238,7 +238,7 @@ class Timelines:
         """The hours that are kept and tell something, oldest first."""
         traffic = history.traffic()
         covered = range(min(traffic, default=0), max(traffic, default=0) + 1, self._plan.hour_ms)
-        left_out = outages(traffic, covered) | history.lost if traffic else history.lost
+        left_out = outages(traffic, covered, self._zone) | history.lost if traffic else history.lost
         known = (start for start in history.starts if start >= self._since_ms)
         return [start for start in known if start not in left_out]
 

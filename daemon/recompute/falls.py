@@ -298,7 +298,7 @@ class RecordedBins:
             counts = self._coarse[:, 0, list(TRAFFIC_COLUMNS)]
             traffic = {start: counts[at].tolist() for start, at in self._hour_at.items()}
             covered = range(first, before_ms, HOUR_MS)
-            self._left_out[before_ms] = outages(traffic, covered)
+            self._left_out[before_ms] = outages(traffic, covered, self._change_settings.time_zone)
         return self._left_out[before_ms]
 
     def look(self, timeline: ScoreTimeline) -> Look:

@@ -238,6 +238,26 @@ def test_a_quiet_weekend_is_no_outage() -> None:
         assert outages(traffic, covered) == frozenset()
 
 
+OFFICE = (*[20] * 6, 80, 350, 900, 1100, 1150, *[1000] * 6, 800, 400, 250, 200, 150, 100, 60)
+"""Searches by local hour of a day."""
+
+
+@pytest.mark.parametrize("change", ["2026-10-25T01:00+00:00", "2027-03-28T01:00+00:00"])
+@pytest.mark.parametrize("days", [1, 2, 9, 23])
+def test_office_hours_are_no_outages_after_a_change_of_clocks(change: str, days: int) -> None:
+    now_ms = round(datetime.fromisoformat(change).timestamp() * 1000) + days * DAY * HOUR_MS
+    covered = range(now_ms - 35 * DAY * HOUR_MS, now_ms, HOUR_MS)
+    traffic = {}
+    for start in covered:
+        local = datetime.fromtimestamp(start / 1000, BERLIN)
+        searches = OFFICE[local.hour] * (0.15 if local.weekday() >= 5 else 1)
+        traffic[start] = (searches, searches / 2)
+    assert outages(traffic, covered, BERLIN) == frozenset()
+    broken = now_ms - DAY * HOUR_MS // 2
+    traffic[broken] = (traffic[broken][0] / 20, 0)
+    assert outages(traffic, covered, BERLIN) == {broken}
+
+
 def test_the_error_is_not_below_what_the_weeks_differ_by() -> None:
     errors = np.full((3, 1), 0.01)
     mean, error = averaged(np.array([[0.2], [0.3], [0.7]]), errors)
