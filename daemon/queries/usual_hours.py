@@ -1,5 +1,6 @@
 """Which earlier hours are usual for a window of queries. Pure."""
 
+from collections.abc import Sequence
 from typing import Final
 
 USUAL_DAYS: Final = 7
@@ -10,7 +11,10 @@ the day."""
 
 
 def usual_hours(
-    window: range, covered: range, left_out: frozenset[int] = frozenset()
+    window: range,
+    covered: range,
+    left_out: frozenset[int] = frozenset(),
+    shifts: Sequence[int] = (),
 ) -> list[list[int]]:
     """The starts of the usual hours of a window, a list for each day that counts, the latest day
     first: the same hours of each of the 7 days before it. One week before alone would be too thin
@@ -19,7 +23,9 @@ def usual_hours(
     `window` and `covered` are starts of whole hours in ms, one hour apart: of the window, which may
     be the hour that is still open, and of all that is stored. `left_out` are hours that do not
     count, such as outages. A window of up to a day has its hours one to seven days earlier; of a
-    longer one whole days before it are usual, which all hours of a day belong to.
+    longer one whole days before it are usual, which all hours of a day belong to. `shifts`: how
+    many ms before a window of fewer hours than a day it was the same local time 1, 2 … 7 days
+    before, in whole hours; without them a day has 24 hours.
 
     >>> hour = 3_600_000
     >>> days = usual_hours(range(200 * hour, 201 * hour, hour), range(0, 200 * hour, hour))
@@ -30,7 +36,8 @@ def usual_hours(
     day_ms = HOURS_OF_DAY * window.step
     hours = min(len(window), HOURS_OF_DAY)
     for days_before in range(1, USUAL_DAYS + 1):
-        first = window.start - days_before * day_ms
+        by_clock = shifts and hours < HOURS_OF_DAY
+        first = window.start - (shifts[days_before - 1] if by_clock else days_before * day_ms)
         day = range(first, first + hours * window.step, window.step)
         counted = [start for start in day if start in covered and start not in left_out]
         if counted and len(counted) >= ENOUGH_HOURS * len(day):

@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
+from datetime import timezone, tzinfo
 from typing import Final
 
 from ..lane import queries_kept_from
-from ..panes import pane_start
+from ..panes import days_before, pane_start
 from ..plan import Plan
-from ..queries import usual_hours
+from ..queries import USUAL_DAYS, usual_hours
 from ..storage import QueryHead
 
 NOW: Final = "now"
@@ -109,10 +110,14 @@ class QueryWindow:
 
 
 def window_of(
-    lanes: Sequence[LaneHours], name: str, hour_ms: int, outages: frozenset[int] = frozenset()
+    lanes: Sequence[LaneHours],
+    name: str,
+    hour_ms: int,
+    outages: frozenset[int] = frozenset(),
+    zone: tzinfo = timezone.utc,
 ) -> QueryWindow:
-    """The hours of a window, those that tables cover, and its usual hours without `outages`. Empty
-    where there is no lane, or one has no settled hour yet."""
+    """The hours of a window, those that tables cover, and its usual hours in a time zone, without
+    `outages`. Empty where there is no lane, or one has no settled hour yet."""
     open_ms = _open_hour(lanes, hour_ms)
     if open_ms is None:
         return QueryWindow(range(0, 0, hour_ms))
@@ -120,13 +125,16 @@ def window_of(
     covered = range(min(first_ms, open_ms), open_ms, hour_ms)
     if name == NOW:
         until_ms = open_ms + hour_ms if first_ms <= open_ms else open_ms
-        return _with_usual(range(open_ms, until_ms, hour_ms), lanes, covered, outages)
+        return _with_usual(range(open_ms, until_ms, hour_ms), lanes, covered, outages, zone)
     start = max(open_ms - WINDOWS[name] * hour_ms, covered.start)
-    return _with_usual(range(start, open_ms, hour_ms), lanes, covered, outages)
+    return _with_usual(range(start, open_ms, hour_ms), lanes, covered, outages, zone)
 
 
 def of_hours(
-    lanes: Sequence[LaneHours], hours: range, outages: frozenset[int] = frozenset()
+    lanes: Sequence[LaneHours],
+    hours: range,
+    outages: frozenset[int] = frozenset(),
+    zone: tzinfo = timezone.utc,
 ) -> QueryWindow:
     """The window of these hours, as far as tables still cover them, with its usual ones. Empty as
     `window_of`."""
@@ -135,7 +143,7 @@ def of_hours(
         return QueryWindow(range(0, 0, hours.step))
     first_ms = _covered_from(lanes, open_ms)
     still = range(min(max(hours.start, first_ms), hours.stop), hours.stop, hours.step)
-    return _with_usual(still, lanes, range(first_ms, open_ms, hours.step), outages)
+    return _with_usual(still, lanes, range(first_ms, open_ms, hours.step), outages, zone)
 
 
 def missing_window(lanes: Sequence[LaneHours], name: str, hour_ms: int) -> QueryWindow:
@@ -156,10 +164,17 @@ def _open_hour(lanes: Sequence[LaneHours], hour_ms: int) -> int | None:
 
 
 def _with_usual(
-    hours: range, lanes: Sequence[LaneHours], covered: range, outages: frozenset[int]
+    hours: range,
+    lanes: Sequence[LaneHours],
+    covered: range,
+    outages: frozenset[int],
+    zone: tzinfo,
 ) -> QueryWindow:
-    lost = {start for lane in lanes for start in lane.lost}
-    return QueryWindow(hours, usual_hours(hours, covered, outages | lost))
+    lost, step = {start for lane in lanes for start in lane.lost}, hours.step
+    last_ms = hours.stop - step  # the hours after a change of clocks are the local ones of now
+    shifts_ms = (days_before(last_ms, days, zone, step) for days in range(1, USUAL_DAYS + 1))
+    shifts = [round(each / step) * step for each in shifts_ms]
+    return QueryWindow(hours, usual_hours(hours, covered, outages | lost, shifts))
 
 
 def _covered_from(lanes: Sequence[LaneHours], open_ms: int) -> int:

@@ -30,11 +30,13 @@ async def load_queries(
     """The tables of the hours that are asked for: those of a window, or those of a list before."""
     reading = context.reading
     wanted, hour_ms = asked(reading.plan, query), reading.plan.hour_ms
-    name, outages = wanted.window, reading.clicks.outages
-    hours: WindowOf = partial(window_of, name=name, hour_ms=hour_ms, outages=outages)
+    outages, zone = reading.clicks.outages, reading.change_settings.time_zone
+    hours: WindowOf = partial(
+        window_of, name=wanted.window, hour_ms=hour_ms, outages=outages, zone=zone
+    )
     if wanted.cursor is not None:
         listed = range(wanted.cursor.from_ms, wanted.cursor.until_ms, hour_ms)
-        hours = partial(of_hours, hours=listed, outages=outages)
+        hours = partial(of_hours, hours=listed, outages=outages, zone=zone)
     return await _with_tables(context, hours, examples)
 
 

@@ -6,12 +6,15 @@ import random
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import partial
 from typing import Final
+from zoneinfo import ZoneInfo
 
 import msgspec
 import pytest
 
+from relevanced.daemon.events import instant_ms
 from relevanced.daemon.exporter import QueryReads
 from relevanced.daemon.lane import WHOLE
 from relevanced.daemon.panes import HOUR_MS
@@ -22,11 +25,12 @@ from relevanced.daemon.storage import (
     Head,
     InForce,
     Layouts,
+    QueryHead,
     head_of,
     plan_repair,
     rebuild,
 )
-from relevanced.daemon.views import QUIET_HOURS, QueryPages, QueryWindow, window_of
+from relevanced.daemon.views import QUIET_HOURS, LaneHours, QueryPages, QueryWindow, window_of
 from relevanced.metrics import parse
 from tests.builders import BASE_MS, PLAN, SETTLE_MS, START_MS, TOPIC, commit, shown
 from tests.fakes import MemoryLane
@@ -98,6 +102,27 @@ def assert_true(site: Site, name: str) -> QueryWindow:
         happened = sum(partition.searches[start] for partition in site.partitions)
         assert counted == happened, f"{name}, {(start - START_MS) / HOUR_MS:g}"
     return window
+
+
+@pytest.mark.parametrize("change", ["2026-10-25T01:00:00Z", "2027-03-28T01:00:00Z"])
+@pytest.mark.parametrize("name", ["now", "1h", "6h", "24h"])
+def test_usual_are_the_same_local_hours_after_a_change_of_clocks(change: str, name: str) -> None:
+    """Of a whole day all hours are there, so whole days before it serve."""
+    zone = ZoneInfo("Europe/Berlin")
+    for days_after in range(1, 9):
+        now_ms = instant_ms(change) + days_after * 24 * HOUR_MS + 10 * HOUR_MS
+        starts = range(now_ms - 14 * 24 * HOUR_MS, now_ms, HOUR_MS)
+        lane = LaneHours(0, QueryHead(hours=dict.fromkeys(starts, 1)), now_ms)
+        window = window_of([lane], name, HOUR_MS, zone=zone)
+        assert len(window.usual) == 7
+        hours, *usual = (
+            [datetime.fromtimestamp(start / 1000, zone).hour for start in each]
+            for each in (window.hours, *window.usual)
+        )
+        assert all(len(day) == len(hours) for day in usual)
+        assert name == "24h" or all(day == hours for day in usual)
+        every = [start for each in (window.hours, *window.usual) for start in each]
+        assert len({*every}) == len(every), "no hour is there twice"
 
 
 def test_windows_go_on_by_the_clock_when_a_partition_goes_quiet() -> None:
