@@ -112,8 +112,8 @@ def doctor_command(
     """
     if (files and topics) or not (files or topics or config_file):
         raise click.UsageError("either FILE..., or --topics with --kafka, or --config")
-    if out is not None and Path(out).exists():
-        raise click.UsageError(f"--out {out}: the file exists and may be edited: name another one")
+    if out is not None:
+        _check_out(Path(out))
     config = _config(config_file, brokers, topics, registry)
     own, own_lines = own_schema(schema_file, descriptor_set, message)
     try:
@@ -135,13 +135,30 @@ def doctor_command(
     brokers_of = config.kafka.bootstrap_servers
     found, text = diagnosed(samples, brokers_of, given, values=show_values, joins=compare_join)
     found = [cut, *found] if cut is not None else found
-    if text is not None and out is not None:
-        Path(out).write_text(text, encoding="utf-8")
     if output == "json":
         click.echo(as_json(found, text))
     else:
         click.echo("\n".join((*as_text(found), "", text or NO_PROPOSAL)))
+    if text is not None and out is not None:
+        _write(Path(out), text)
     sys.exit(1 if is_wrong(found) else 0)
+
+
+def _check_out(path: Path) -> None:
+    """Before anything is read. Raises UsageError."""
+    if path.exists():
+        rule = "the file exists and may be edited: name another one"
+        raise click.UsageError(f"--out {path}: {rule}")
+    if not path.parent.is_dir():
+        raise click.UsageError(f"--out {path}: {path.parent} is no folder")
+
+
+def _write(path: Path, text: str) -> None:
+    """Write the proposal, after the findings are printed. Raises ClickException."""
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise click.ClickException(f"--out: {error}") from error
 
 
 def diagnosed(

@@ -49,6 +49,23 @@ def test_json_lines_are_read_and_what_is_proposed_replays_them(
     assert "300 impressions: accepted 300\n200 feedback: joined 200" in replayed.stdout
 
 
+def test_a_proposal_that_cannot_be_written_is_a_sentence_and_the_findings_are_printed(
+    tmp_path: Path, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, text = tmp_path / "shop.jsonl", "".join(json.dumps(row) + "\n" for row in events(rng))
+    found = doctor(path, text, "--out", str(tmp_path / "missing" / "x.toml"))
+    assert found.exit_code == 2 and "missing is no folder" in found.stderr, "before it reads"
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    path.write_text(text)
+    monkeypatch.setattr(Path, "write_text", full)
+    found = CliRunner().invoke(cli, ["doctor", str(path), "--out", str(tmp_path / "x.toml")])
+    assert found.exit_code == 1 and "join rate" in found.stdout
+    assert "--out: [Errno 28] No space left on device" in found.stderr
+
+
 def test_the_rows_of_a_table_are_read_by_their_columns(
     tmp_path: Path, rng: np.random.Generator
 ) -> None:
