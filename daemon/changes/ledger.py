@@ -166,9 +166,10 @@ class Fall:
 
     @property
     def is_unusual(self) -> bool:
-        """Whether the score of its hours says nothing of what is usual: it is over, and not what
-        happens every day."""
-        return self.ended_ms is not None and self.again < EVERY_DAY
+        """Whether hours say nothing of what is usual by it: it was accepted, or is over and not
+        what happens every day."""
+        is_over = self.ended_ms is not None and self.again < EVERY_DAY
+        return is_over or self.accepted_ms is not None
 
     def has_fallen(self, starts: Integers, ends: Integers) -> Booleans:
         """(bins,): which of them say nothing of what is usual: its own, or those before it where it

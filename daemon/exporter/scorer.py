@@ -276,16 +276,17 @@ def hours_of(gaps: Iterable[FeedbackGap], hour_ms: int) -> frozenset[int]:
 
 def hours_of_falls(
     falls: Iterable[Fall], starts: Sequence[int], plan: Plan
-) -> dict[tuple[Segment, int], set[int]]:
-    """(segment, index of the metric) → starts of the hours in which it had fallen, and is not
-    usual."""
+) -> dict[tuple[Segment, int], frozenset[int]]:
+    """(segment, index of the metric) → starts of the hours that say nothing of what is usual."""
     at = {metric.name: index for index, metric in enumerate(plan.metrics)}
     known = [fall for fall in falls if fall.series[2] in at]
     series, hours = sorted({fall.series for fall in known}), np.array(starts, np.int64)
-    found: dict[tuple[Segment, int], set[int]] = {}
-    for hour, index in np.argwhere(fallen(known, series, hours, hours + plan.hour_ms)).tolist():
+    left_out = fallen(known, series, hours, hours + plan.hour_ms)
+    found: dict[tuple[Segment, int], frozenset[int]] = {}
+    for index in np.flatnonzero(left_out.any(axis=0)).tolist():
         grouping, segment, metric = series[index]
-        found.setdefault(((grouping, segment), at[metric]), set()).add(starts[hour])
+        of_series = hours[left_out[:, index]].tolist()
+        found[(grouping, segment), at[metric]] = frozenset(of_series)
     return found
 
 

@@ -12,7 +12,7 @@ lack in part.
 """
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 from functools import cached_property
@@ -299,7 +299,7 @@ class HourHistory:
         self.doubtful: frozenset[int] = frozenset()
         """Starts of hours whose scores say nothing: they are taken as lost from the next `take`
         on."""
-        self.fallen: Mapping[tuple[Segment, int], Collection[int]] = {}
+        self.fallen: Mapping[tuple[Segment, int], Set[int]] = {}
         """(segment, index of the metric) → starts of the hours in which the score had fallen: they
         do not say what is usual of it."""
 
@@ -356,7 +356,7 @@ class HourHistory:
         changes: dict[int, list[tuple[int, int, float]]] = {}
         factors: list[tuple[int, int, float]] = []
         for (segment, metric), fell in self.fallen.items():
-            if segment not in at or not weights.keys() & set(fell):
+            if segment not in at or weights.keys().isdisjoint(fell):
                 continue
             row = at[segment]
             moved, factor = without_fallen(weights, fell, telling, zone, self.plan.hour_ms)

@@ -1,6 +1,6 @@
 """Which hours of a period count how much where some of its hours are left out. Pure."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Set
 from datetime import tzinfo
 from typing import Final
 
@@ -22,7 +22,7 @@ def stand_in(share: Floats | float) -> Floats:
 
 def without_fallen(
     weights: Mapping[int, float],
-    fell: Collection[int],
+    fell: Set[int],
     telling: Collection[int],
     zone: tzinfo,
     hour_ms: int = HOUR_MS,
@@ -36,7 +36,7 @@ def without_fallen(
     """
     total, fallen, lacking = sum(weights.values()), 0.0, 0.0
     changes: dict[int, float] = {}
-    for hour in sorted(weights.keys() & set(fell)):
+    for hour in sorted(weights.keys() & fell):
         weight = weights[hour]
         others = on_other_days(hour, zone, hour_ms)
         other = next((each for each in others if each in telling and each not in fell), None)
