@@ -35,10 +35,9 @@ from .ledger import (
     accepted,
     advanced,
     calls_of,
-    fallen,
     superseded,
-    without_falls,
 )
+from .left_out import fallen, without_falls, without_standing
 from .levels import BELOW_MAXIMUM, JudgedBins, Onsets, onsets
 from .live import LivePanes, can_tell, live_rise
 from .marker_matching import beside, nearest, plan_of
@@ -293,4 +292,5 @@ __all__ = (
     "WHOLE",
     "with_gaps",
     "without_falls",
+    "without_standing",
 )

@@ -175,14 +175,22 @@ class Fall:
         """(bins,): which of them say nothing of what is usual: its own, or those before it where it
         was accepted."""
         if self.accepted_ms is not None:
-            return starts < max(self.onset.latest, self.low_since_ms)
+            return self.is_after(starts)
         if self.is_unusual:
             return (ends > self.since_ms) & (starts < (self.ended_ms or 0.0))
         return np.zeros(len(starts), np.bool_)
 
+    def is_after(self, starts: Integers) -> Booleans:
+        """(bins,): which of them begin before the level of now."""
+        return starts < max(self.onset.latest, self.low_since_ms)
+
     def is_standing(self, end_ms: int) -> bool:
         """Whether it has been open for so long that it is no news."""
-        return self.ended_ms is None and end_ms - self.onset.likely > STANDING_MS
+        return (
+            self.ended_ms is None
+            and self.accepted_ms is None
+            and end_ms - self.onset.likely > STANDING_MS
+        )
 
     def is_before(self, call: "FallCall") -> bool:
         """Whether a call of the same series is of another fall, long after the begin of this one
@@ -235,42 +243,31 @@ def calls_of(look: Look, lane: str, which: Integers, began: Onsets) -> list[Fall
     return calls
 
 
-def fallen(
-    falls: Iterable[Fall], series: Sequence[Series], starts: Integers, ends: Integers
-) -> Booleans:
-    """(bins, series): where a series says nothing of what is usual: where it had fallen, by what is
-    over, or what was before a fall that was accepted."""
-    at = {each: index for index, each in enumerate(series)}
-    found = np.zeros((len(starts), len(at)), np.bool_)
-    for fall in falls:
-        if fall.series in at:
-            found[:, at[fall.series]] |= fall.has_fallen(starts, ends)
-    return found
-
-
-def without_falls(look: Look, falls: Iterable[Fall]) -> ScoreTimeline:
-    """The timeline without the bins in which a series had fallen by what is over and not usual."""
-    timeline = look.timeline
-    left_out = fallen(falls, look.series, timeline.starts, timeline.ends)
-    return timeline.only(~left_out) if left_out.any() else timeline
-
-
 def accepted(
-    falls: Iterable[Fall], look: Look, calls: Iterable[FallCall]
+    falls: Sequence[Fall], look: Look, calls: Iterable[FallCall]
 ) -> tuple[list[Fall], list[Fall]]:
     """(the falls that are followed, what is accepted), which is remembered for as long as weeks
     before it are looked at."""
     end_ms = look.end_ms
-    newest = {call.series: call for call in calls if call.lane == "hour"}
+    by_hour = {call.series: call for call in calls if call.lane == "hour"}
+    again_ms = {
+        fall.onset.likely
+        for fall in falls
+        if fall.is_standing(end_ms)
+        and fall.series in by_hour
+        and fall.is_before(by_hour[fall.series])
+    }
     still: list[Fall] = []
     usual: list[Fall] = []
     for fall in falls:
-        call = newest.get(fall.series)
+        at_ms = fall.onset.likely
         if fall.accepted_ms is not None:
-            usual += [fall] if end_ms - fall.onset.likely < KEPT_MS else []
-        elif not fall.is_standing(end_ms):
-            still.append(fall)
-        elif end_ms - fall.onset.likely >= ACCEPTED_MS or (call and fall.is_before(call)):
+            usual += [fall] if end_ms - at_ms < KEPT_MS else []
+        elif fall.is_standing(end_ms) and (
+            end_ms - at_ms >= ACCEPTED_MS
+            # With what fell with it: it is one fault.
+            or any(abs(at_ms - each) <= HOUR_MS for each in again_ms)
+        ):
             usual.append(replace(fall, accepted_ms=end_ms))
         else:
             still.append(fall)

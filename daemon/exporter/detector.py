@@ -48,6 +48,7 @@ from ..changes import (
     told_changes,
     undecided,
     without_falls,
+    without_standing,
 )
 from ..panes import pane_start
 from ..plan import Plan
@@ -156,8 +157,9 @@ class ChangeDetector:
         whole = replace(found_at, graded=self._graded)
         noise, directions = whole.noise, whole.directions
         look = replace(whole, timeline=without_falls(whole, self.falls))
-        calls, by_hour = _scanned(look.timeline, directions, noise)
-        found = [_of_hour(look.timeline, directions, calls, noise)]
+        calling = without_standing(look, self.falls)
+        calls, by_hour = _scanned(calling, directions, noise)
+        found = [_of_hour(calling, directions, calls, noise)]
         noticeable = [*by_hour]
         rows = _rows_of(segments, basis.gauges.segments)
         comparisons = [each for each in basis.comparisons if not each.is_doubtful]

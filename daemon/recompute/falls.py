@@ -39,6 +39,7 @@ from ..changes import (
     undecided,
     used,
     without_falls,
+    without_standing,
 )
 from ..changes import fallen as fallen_bins
 from ..exporter import (
@@ -174,7 +175,9 @@ def _followed(bins: "RecordedBins", whole: Look) -> tuple[tuple[Fall, ...], tupl
             continue
         seen = replace(whole, timeline=timeline)
         look = replace(seen, timeline=without_falls(seen, falls))
-        calls = [] if end_ms < next_ms else _calls(look)
+        calls: list[FallCall] = []
+        if end_ms >= next_ms:
+            calls = _calls(replace(look, timeline=without_standing(look, falls)))
         if by_usual is not None:
             lane, low = by_usual
             began = onsets_of_low(look.timeline, look.directions, low, look.noise)

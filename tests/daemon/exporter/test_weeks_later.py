@@ -227,9 +227,12 @@ def test_what_has_fallen_for_good_is_usual_in_the_end_and_can_fall_again() -> No
     assert told == [{"page"}, {"ticket"}, {"ticket"}, *[set()] * 5, {"page"}]
 
 
-def test_what_has_been_low_for_a_week_pages_where_it_falls_further_than_before() -> None:
+@pytest.mark.parametrize("levels", [(0.6, 0.4), (0.9, 0.5)])
+def test_what_has_been_low_for_a_week_pages_where_it_falls_again(
+    levels: tuple[float, float],
+) -> None:
     broke_ms, again_ms = NOW_MS - 9 * DAY_MS, NOW_MS - 3 * HOUR_MS
-    fell = levels_of((broke_ms, 0.9), (again_ms, 0.5))
+    fell = levels_of((broke_ms, levels[0]), (again_ms, levels[1]))
     site = Site(broke_ms - 9 * DAY_MS, NOW_MS * 2, 0.0, 40, shape=fell)
     times = (broke_ms + 8 * HOUR_MS, again_ms - HOUR_MS, again_ms + HOUR_MS, NOW_MS)
     assert told_at(site, times) == [{"page"}, {"ticket"}, {"page"}, {"page"}]
