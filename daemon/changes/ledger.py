@@ -277,8 +277,8 @@ def accepted(
 
 def without_accepted(usual: Iterable[Fall], calls: Iterable[FallCall]) -> Iterator[FallCall]:
     """The calls without those by what was before an accepted fall: its hours were compared until
-    then."""
-    last = {fall.series: fall for fall in usual}
+    then. What was before a rise calls nothing."""
+    last = {fall.series: fall for fall in usual if not fall.rose}
     for call in calls:
         fall = last.get(call.series)
         if fall is None or fall.is_before(call) or call.onset.likely > (fall.accepted_ms or 0):

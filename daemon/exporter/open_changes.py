@@ -52,7 +52,7 @@ def traffic_changes_of(
     hour, six_hours = (_sides(scores.comparisons, window) for window in ("1h", "6h"))
     if hour is None:
         return ()
-    telling = [*_telling(scores, change_settings)]
+    telling = [*_telling(scores, change_settings), *_accepted(scores)]
     return tuple(
         traffic_changes(
             scores.segments,
@@ -169,8 +169,8 @@ def _during(
 
 
 def _telling(scores: MeasureScores, change_settings: ChangeSettings) -> Iterator[_Telling]:
-    """The changes that tell of the last settled hour: those that are open, those that ended within
-    it, and what is usual since lately."""
+    """The changes that tell of the last settled hour: those that are open, and those that ended
+    within it."""
     end_ms = scores.changes.end_ms or 0
     open_now = ((each.series[:2], each.urgency, each.story, end_ms) for each in scores.changes.told)
     for segment, urgency, story, at_ms in (*open_now, *_ended(scores, change_settings)):
@@ -180,9 +180,13 @@ def _telling(scores: MeasureScores, change_settings: ChangeSettings) -> Iterator
             urgency = urgency_of(story, change_settings, round(onset.likely))
         if urgency != "none":
             yield _Telling(segment, urgency, stands, onset.latest)
+
+
+def _accepted(scores: MeasureScores) -> Iterator[_Telling]:
+    """What is usual since lately: it tells of shares while earlier weeks have what was before."""
     for fall in scores.changes.accepted:
-        of_whole: Urgency = "page" if fall.series[:2] == WHOLE else "ticket"
-        yield _Telling(fall.series[:2], of_whole, True, fall.onset.latest)
+        urgency: Urgency = "page" if fall.series[:2] == WHOLE else "ticket"
+        yield _Telling(fall.series[:2], urgency, True, fall.onset.latest)
 
 
 def _ended(

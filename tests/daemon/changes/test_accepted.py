@@ -86,6 +86,14 @@ def test_what_falls_after_an_accepted_fall_is_another_fall() -> None:
     ]
 
 
+def test_what_falls_just_before_a_rise_is_accepted_is_told() -> None:
+    rose = replace(open_since(3), rose=True, accepted_ms=NOW_MS)
+    assert after_calls(rose, call("hour", 1)) == [
+        (rose.onset.likely, True),
+        (NOW_MS - HOUR_MS, False),
+    ]
+
+
 def test_comparisons_with_what_was_before_call_nothing_once_it_is_accepted() -> None:
     fall = open_since(13)
     assert after_calls(fall, call("weeks", 24), call("hour", 13 * 24)) == [

@@ -11,6 +11,7 @@ from relevanced.daemon.changes import STANDING_MS, ChangeSettings, ScoreFloor, S
 from relevanced.daemon.exporter import Publisher, Reading, floor_samples, traffic_changes_of
 from relevanced.daemon.lane import Rows
 from relevanced.daemon.panes import HOUR_MS
+from relevanced.daemon.views import WHOLE
 from tests.daemon.exporter.test_open_changes import Recovering, reading
 from tests.daemon.exporter.two_countries import MINUTE_MS, NOW_MS, PLAN, Site
 
@@ -142,19 +143,24 @@ def test_a_fall_that_has_become_a_ticket_tells_as_before_of_what_is_no_worse() -
     floor = ScoreFloor("Success@10", "all", "all", 0.6)
     settings = replace(ChangeSettings(), score_floors=(floor,))
 
-    def said(is_worse: bool) -> set[str]:
+    def said(is_worse: bool, *, is_accepted: bool = False) -> set[str]:
         comparisons = []
         for each in now.comparisons:
             usual = next(iter(each.periods.values()))
             yesterday = usual if is_worse else each.recent
             comparisons.append(replace(each, periods={2 * STANDING_MS: usual}, yesterday=yesterday))
         changes = replace(now.changes, told=(ticket,))
+        if is_accepted:
+            of_whole = replace(stood, series=(*WHOLE, "RR@10"))
+            changes = replace(now.changes, told=(), accepted=(stood, of_whole))
         scores = replace(now, comparisons=comparisons, changes=changes)
-        assert [*floor_samples(scores, settings)] == []
+        assert len([*floor_samples(scores, settings)]) == is_accepted, "nothing else tells it"
         return {one.segment[1] for one in traffic_changes_of(scores, settings)}
 
     assert said(is_worse=False) == set()
     assert said(is_worse=True) == {"all", "DE"}
+    assert said(is_worse=False, is_accepted=True) == set()
+    assert said(is_worse=True, is_accepted=True) == {"all", "DE"}
 
 
 def test_a_fall_tells_of_its_floor_also_in_the_hour_of_its_end() -> None:
