@@ -316,7 +316,8 @@ class Office:
             hours={
                 start: self.hour(start, until_ms)
                 for start in hours
-                if start not in self.lost and self.is_open(start + HOUR_MS // 2)
+                if start not in self.lost
+                and any(map(self.is_open, range(start, start + HOUR_MS, HOUR_MS // 4)))
             },
             lost_hours=self.lost,
         )
