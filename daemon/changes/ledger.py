@@ -171,17 +171,17 @@ class Fall:
         is_over = self.ended_ms is not None and self.again < EVERY_DAY
         return is_over or self.accepted_ms is not None
 
-    def has_fallen(self, starts: Integers, ends: Integers) -> Booleans:
+    def leaves_out(self, starts: Integers, ends: Integers) -> Booleans:
         """(bins,): which of them say nothing of what is usual: its own, or those before it where it
         was accepted."""
         if self.accepted_ms is not None:
-            return self.is_after(starts)
+            return self.begins_after(starts)
         if self.is_unusual:
             return (ends > self.since_ms) & (starts < (self.ended_ms or 0.0))
         return np.zeros(len(starts), np.bool_)
 
-    def is_after(self, starts: Integers) -> Booleans:
-        """(bins,): which of them begin before the level of now."""
+    def begins_after(self, starts: Integers) -> Booleans:
+        """(bins,): which of them start before the level of now begins."""
         return starts < max(self.onset.latest, self.low_since_ms)
 
     def is_standing(self, end_ms: int) -> bool:

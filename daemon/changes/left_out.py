@@ -20,7 +20,7 @@ def fallen(
     found = np.zeros((len(starts), len(at)), np.bool_)
     for fall in falls:
         if fall.series in at:
-            found[:, at[fall.series]] |= fall.has_fallen(starts, ends)
+            found[:, at[fall.series]] |= fall.leaves_out(starts, ends)
     return found
 
 
@@ -38,5 +38,5 @@ def without_standing(look: Look, falls: Iterable[Fall]) -> ScoreTimeline:
     left_out = np.zeros(timeline.scored.shape, np.bool_)
     for fall in falls:
         if fall.is_standing(look.end_ms) and fall.series in at:
-            left_out[:, at[fall.series]] |= fall.is_after(timeline.starts)
+            left_out[:, at[fall.series]] |= fall.begins_after(timeline.starts)
     return timeline.only(~left_out) if left_out.any() else timeline

@@ -361,7 +361,7 @@ class RecordedBins:
         for index in np.flatnonzero(fell[[*known]].any(axis=0)).tolist():
             row, metric = divmod(index, len(plan.metrics))
             columns = plan.columns_of(metric)
-            hours = self._coarse_starts[fell[:, index]].tolist()
+            hours = frozenset(self._coarse_starts[fell[:, index]].tolist())
             zone = self._change_settings.time_zone
             changes, factor = without_fallen(weights, hours, telling, zone)
             for start, change in changes.items():

@@ -217,14 +217,17 @@ def test_nothing_falls_a_week_after_scores_rose_for_good(weeks: int) -> None:
 
 
 def test_what_has_fallen_for_good_is_usual_in_the_end_and_can_fall_again() -> None:
-    """Neither its end nor the week in which earlier weeks learn of it is news; the next fall is."""
-    broke_ms, again_ms = NOW_MS - 16 * DAY_MS, NOW_MS - 3 * HOUR_MS
-    fell = levels_of((broke_ms, 0.6), (again_ms, 0.4))
+    """Neither its end nor the week in which earlier weeks learn of it is news; the next fall is,
+    until its repair."""
+    broke_ms, again_ms = NOW_MS - 16 * DAY_MS, NOW_MS - 8 * HOUR_MS
+    fell = levels_of((broke_ms, 0.6), (again_ms, 0.4), (again_ms + 3 * HOUR_MS, 0.6))
     site = Site(broke_ms - 9 * DAY_MS, NOW_MS * 2, 0.0, 40, shape=fell)
     days = (0.5, 8, 12.5, 13.5, 14, 14.5, 15.5)
     times = [broke_ms + round(day * DAY_MS) for day in days]
-    told = told_at(site, [*times, again_ms - HOUR_MS, again_ms + HOUR_MS])
-    assert told == [{"page"}, {"ticket"}, {"ticket"}, *[set()] * 5, {"page"}]
+    later = [again_ms + hours * HOUR_MS for hours in (-1, 1, 2, 5, 8)]
+    told = told_at(site, [*times, *later])
+    assert told[:-5] == [{"page"}, {"ticket"}, {"ticket"}, *[set()] * 4]
+    assert told[-5:] == [set(), {"page"}, {"page"}, set(), set()]
 
 
 @pytest.mark.parametrize("levels", [(0.6, 0.4), (0.9, 0.5)])
