@@ -104,12 +104,14 @@ def _told(
     story: Story, change_settings: ChangeSettings, end_ms: int, before: Sequence[ToldAs]
 ) -> Iterator[ToldChange]:
     moved = _moved(story)
-    urgency = urgency_of(story, change_settings, end_ms)
     shown = story.fall.series
     known = {change.series: change for change in before if change.series in moved}
-    kept = (c for c in known.values() if c.series in story.fell and _keeps(c, urgency, end_ms))
-    of_segment = (c.series for c in known.values() if c.series[:2] == shown[:2])
-    named = next((c.series for c in kept), None) or next(of_segment, shown)
+    fallen = [change for change in known.values() if change.series in story.fell]
+    of_segment = [change for change in known.values() if change.series[:2] == shown[:2]]
+    paged = any(change.urgency == "page" for change in (*fallen, *of_segment))
+    urgency = urgency_of(story, change_settings, end_ms, paged)
+    kept = [change for change in fallen if _keeps(change, urgency, end_ms)]
+    named = next((change.series for change in (*kept, *of_segment)), shown)
     yield _change(story, moved[named], urgency, end_ms, known.get(named))
     for segment in story.segments:
         other = (shown[0], segment, named[2])
@@ -132,8 +134,14 @@ def _change(
     return ToldChange(moved.series, urgency, against, moved, story.fall.onset, story, told_ms)
 
 
-def urgency_of(story: Story, change_settings: ChangeSettings, end_ms: int) -> Urgency:
-    """How urgent a change is, or was when this was the end of what had settled."""
+def urgency_of(
+    story: Story, change_settings: ChangeSettings, end_ms: int, paged: bool = False
+) -> Urgency:
+    """How urgent a change is, or was when this was the end of what had settled.
+
+    What `paged` at the look before pages for as long as all searches are low: a loss about
+    `far_below_ratio` would end and begin its page anew by the hour.
+    """
     if story.z is None:
         return "none"
     if end_ms - story.fall.onset.likely > STANDING_MS:
@@ -141,7 +149,8 @@ def urgency_of(story: Story, change_settings: ChangeSettings, end_ms: int) -> Ur
     of_whole, moved = [series for series in story.fell if series[:2] == WHOLE], _moved(story)
     is_judged = story.fall.graded is not None
     pages = any(
-        is_judged
+        paged
+        or is_judged
         or is_leading(series[2])
         or (series in moved and _lost(moved[series]) > change_settings.far_below_ratio)
         for series in of_whole

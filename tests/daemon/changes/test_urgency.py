@@ -54,6 +54,10 @@ def test_other_metrics_of_the_whole_page_only_where_they_fall_far(broken_country
     assert told((story,)) == [("ticket", "DE")]
     far = replace(SETTINGS, far_below_ratio=0.01)
     assert [each.urgency for each in told_changes([story], far, END)] == ["page"]
+    (page,) = told_changes([story], far, END)
+    assert told((story,), END, page) == [("page", "DE")], "less far by now: no end of its page"
+    of_country = tuple(series for series in broken_country.fell if series[0] == "country")
+    assert told((replace(story, fell=of_country),), END, page) == [("ticket", "DE")]
     judged = replace(story, fall=replace(story.fall, graded=Graded("g", 0)))
     assert told((judged,)) == [("page", "DE")], "any judged metric of the whole"
 
