@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from relevanced.daemon.events import timestamp_text
+from relevanced.daemon.events import timestamp_ms, timestamp_text
 from relevanced.daemon.exporter import Publisher, Reading
 from relevanced.daemon.panes import HOUR_MS
 from tests.daemon.exporter.two_countries import MINUTE_MS, NOW_MS, PLAN, Site
@@ -142,6 +142,29 @@ async def test_a_lost_hour_is_hatched_and_called_lost(page: Page, broken: Daemon
     for _ in range(4):
         await page.press("ArrowLeft")
     assert "lost from the store" in await text(page, f"{HOURLY} output")
+
+
+async def test_days_below_the_hours_are_local_dates_also_where_clocks_change(
+    page: Page, broken: Daemon
+) -> None:
+    """Berlin, on the Tuesday after its clocks went forward."""
+    earlier_ms = 234 * DAY_MS
+
+    def moved(text: str) -> str:
+        return timestamp_text(timestamp_ms(text) - earlier_ms)
+
+    def in_spring(answer: dict[str, Any]) -> dict[str, Any]:
+        rows = [row | {"start": moved(row["start"])} for row in answer["rows"]]
+        ends = {name: moved(answer[name]) for name in ("as_of", "settled_until")}
+        return answer | ends | {"rows": rows, "lost": []}
+
+    await page.alter("*/api/v1/hours*", in_spring)
+    await page.call("Emulation.setTimezoneOverride", timezoneId="Europe/Berlin")
+    await page.open(broken.unfolded + "&span=7d")
+    named = f"[...document.querySelectorAll('{HOURLY} text')].map(one => one.textContent)"
+    await page.until(f"{named}.some(one => one.startsWith('Mar '))")
+    days = [int(name[4:]) for name in await page.value(named) if name.startswith("Mar ")]
+    assert days in ([*range(25, 32)], [*range(25, 32, 2)], [*range(26, 32, 2)]), days
 
 
 @pytest.mark.parametrize("runbook", ["https://wiki.example.com/runbook", None])
