@@ -53,13 +53,13 @@ def findings(
     lanes: Sequence[Mapping[str, Tallies]],
     tracking: Tracking | None,
     metrics: Sequence[Metric],
-    as_of_ms: int | None,
+    settled_ms: int | None,
     as_of: str | None,
     lost_before: Sequence[Mapping[str, int]] = (),
 ) -> Findings:
     """The finding of each tracked experiment, by name. Takes long: meant for a thread.
 
-    lost_before: of each lane that may have lost some, name ("" for all undeclared experiments) →
+    settled_ms: base panes that start before it have settled, in all lanes. lost_before: of each lane that may have lost some, name ("" for all undeclared experiments) →
     since when it counts, in ms.
     """
     if tracking is None:
@@ -71,7 +71,7 @@ def findings(
         if spec is not None:
             tallies = [lane[name] for lane in lanes if name in lane]
             counted_in = _with_lost(lanes_of(name, lanes, tracking), spec, tallies, lost_before)
-            found.append(_finding(divided(spec, tallies), metrics, as_of_ms, counted_in))
+            found.append(_finding(divided(spec, tallies), metrics, settled_ms, counted_in))
     return Findings(as_of, tuple(found))
 
 
@@ -122,13 +122,13 @@ class FindingsCache:
         self._metrics = metrics
         self._lanes: list[Mapping[str, Tallies]] = []
         self._lost_before: Sequence[Mapping[str, int]] = ()
-        self._at_ms = 0
+        self._settled_ms = 0
         self._findings: Findings | None = None
 
     def of(
         self,
         lanes: list[Mapping[str, Tallies]],
-        as_of_ms: int | None,
+        settled_ms: int | None,
         as_of: str | None,
         lost_before: Sequence[Mapping[str, int]] = (),
     ) -> Findings:
@@ -140,24 +140,27 @@ class FindingsCache:
         """
         same = len(lanes) == len(self._lanes) and all(map(is_, lanes, self._lanes))
         same = same and lost_before == self._lost_before
-        if self._findings is None or not same or self._has_one_ended(as_of_ms):
+        if self._findings is None or not same or self._has_one_ended(settled_ms):
             self._findings = findings(
-                lanes, self._tracking, self._metrics, as_of_ms, as_of, lost_before
+                lanes, self._tracking, self._metrics, settled_ms, as_of, lost_before
             )
-            self._lanes, self._at_ms = lanes, as_of_ms or 0
+            self._lanes, self._settled_ms = lanes, settled_ms or 0
             self._lost_before = lost_before
         return msgspec.structs.replace(self._findings, as_of=as_of)
 
-    def _has_one_ended(self, as_of_ms: int | None) -> bool:
+    def _has_one_ended(self, settled_ms: int | None) -> bool:
         """By time alone, without any change of tallies."""
-        if as_of_ms is None or self._tracking is None:
+        if settled_ms is None or self._tracking is None:
             return False
         ends = [spec.end_ms for spec in self._tracking.declared.values()]
-        return any(end is not None and self._at_ms < end <= as_of_ms for end in ends)
+        return any(end is not None and self._settled_ms < end <= settled_ms for end in ends)
 
 
 def _finding(
-    experiment: MergedTallies, metrics: Sequence[Metric], as_of_ms: int | None, lanes: CountingLanes
+    experiment: MergedTallies,
+    metrics: Sequence[Metric],
+    settled_ms: int | None,
+    lanes: CountingLanes,
 ) -> Finding:
     spec, arms = experiment.spec, experiment.arms
     sketches = {variant: Sketch(arm.users) for variant, arm in arms.items()}
@@ -203,7 +206,7 @@ def _finding(
         experiment=spec.name,
         control=experiment.control,
         unit=spec.unit,
-        status=_status(spec, experiment.impressions, as_of_ms),
+        status=_status(spec, experiment.impressions, settled_ms),
         declared=spec.declared,
         planned_impressions=spec.planned_impressions,
         impressions=experiment.impressions,
@@ -269,8 +272,8 @@ def _interleaving(experiment: MergedTallies) -> Interleaving | None:
     )
 
 
-def _status(spec: Spec, impressions: int, as_of_ms: int | None) -> str:
-    if spec.end_ms is not None and as_of_ms is not None and as_of_ms >= spec.end_ms:
+def _status(spec: Spec, impressions: int, settled_ms: int | None) -> str:
+    if spec.end_ms is not None and settled_ms is not None and settled_ms >= spec.end_ms:
         return "ended"
     return "running" if impressions else "waiting"
 

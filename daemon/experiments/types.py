@@ -235,7 +235,7 @@ class Finding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     control: str
     unit: str
     status: str
-    """waiting (nothing has settled), running, or ended."""
+    """waiting (nothing has settled), running, or ended: all until its end has settled."""
     declared: bool
     planned_impressions: int
     impressions: int

@@ -127,9 +127,10 @@ class Publisher:
         # What was counted, not what counters show after a roll-back: only one process knows that.
         counted = replace(whole, counts=snapshot.sum_counts(views)) if with_series else whole
         report = scoring.report(counted, gauges, self._plan)
+        as_of_ms = whole.as_of_ms
         experiments = self._findings.of(
             [view.experiments for view in views],
-            whole.as_of_ms,
+            None if as_of_ms is None else self._plan.timing.settled_before(as_of_ms),
             report.as_of,
             [view.experiments_lost_before for view in views],
         )

@@ -285,3 +285,18 @@ def test_a_reader_drops_what_the_writer_has_dropped() -> None:
     commit(store, owned, passing(3 * SETTLE_MS + 1))
     mirror.apply(delta(store, mirror))
     assert set(mirror.experiments) == {"a"}
+
+
+def test_an_experiment_runs_until_all_until_its_end_has_settled() -> None:
+    plan = plan_of(spec("a", end_ms=START_MS + 4 * BASE_MS))
+    store, publisher, said = MemoryLane(), Publisher(plan), list[tuple[str, int]]()
+    owned = claimed(store, plan=plan)
+    commit(store, owned, *(searched(n, n * BASE_MS) for n in range(4)))
+    for wait_ms in (0, SETTLE_MS - 1, SETTLE_MS):
+        at_ms = 4 * BASE_MS + wait_ms
+        commit(store, owned, passing(at_ms))
+        view = read(store, plan=plan).view()
+        reading = publisher.publish([view], START_MS + at_ms, with_series=False).reading
+        (found,) = reading.experiments.experiments
+        said.append((found.status, found.impressions))
+    assert said == [("waiting", 0), ("running", 3), ("ended", 4)]
