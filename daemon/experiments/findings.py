@@ -59,8 +59,9 @@ def findings(
 ) -> Findings:
     """The finding of each tracked experiment, by name. Takes long: meant for a thread.
 
-    settled_ms: base panes that start before it have settled, in all lanes. lost_before: of each lane that may have lost some, name ("" for all undeclared experiments) →
-    since when it counts, in ms.
+    settled_ms: base panes that start before it have settled, in all lanes. lost_before: of each
+    lane that may have lost some, name ("" for all undeclared experiments) → since when it counts,
+    in ms.
     """
     if tracking is None:
         return Findings(as_of)

@@ -39,6 +39,9 @@ class Tallies:
     known."""
     users_since_ms: int = 0
     """Users of earlier panes are forgotten: they were assigned by other planned shares."""
+    missed: tuple[tuple[int, int], ...] = ()
+    """(from, until in ms) of the stretches from an end on, as it was set then, whose impressions do
+    not count; until 0: none has counted since."""
 
     @property
     def has_all_days(self) -> bool:
@@ -113,6 +116,8 @@ class Experiments:
     """The same of the days that are no longer kept."""
     left_out: dict[str, dict[str, Arm]] = field(default_factory=dict)
     """Name → variant → the impressions and users that an exclusion left out, without metrics."""
+    passed_over: dict[str, Sequence[tuple[int, int]]] = field(default_factory=dict)
+    """Name → what another count of the same log `missed`, for this one to be equal to it."""
 
     def start_batch(self) -> None:
         """Forget what changed: the commit that wrote it is durable."""
@@ -135,6 +140,23 @@ class Experiments:
         self.ended = {day for day in self.ended if day[0] != name}
         self.dropped.add(name)
         self.dropped_days.update((name, day_ms) for day_ms in days)
+
+    def counts(self, spec: Spec, pane_ms: int) -> bool:
+        """Whether a pane counts, in which an experiment has impressions. Notes that one does not
+        because the experiment has ended: the end may be moved afterwards."""
+        passed = self.passed_over.get(spec.name, ())
+        if any(from_ms <= pane_ms and not 0 < until_ms <= pane_ms for from_ms, until_ms in passed):
+            return False
+        since_ms = self.since_ms.get(spec.name if spec.declared else "")
+        if since_ms is not None and pane_ms < since_ms:
+            return False
+        tallies = self.by_name[spec.name]
+        if spec.end_ms is not None and pane_ms >= spec.end_ms and not _is_open(tallies.missed):
+            # What counted before the end was moved to the past stays.
+            from_ms = max(spec.end_ms, tallies.last_ms + 1)
+            tallies.missed = (*tallies.missed, (from_ms, 0))
+            self.changed.add(spec.name)
+        return spec.covers(pane_ms)
 
     def reach(self, spec: Spec, pane_ms: int) -> None:
         """Note that a pane is about to be added to an experiment, or the first or the last of
@@ -170,6 +192,8 @@ class Experiments:
             self.ended.add((name, ended_ms))
             self._drop_days(spec, tallies)
         tallies.began_ms = tallies.began_ms or (0 if tallies.last_ms else pane_ms)
+        if _is_open(tallies.missed):
+            tallies.missed = (*tallies.missed[:-1], (tallies.missed[-1][0], pane_ms))
         tallies.last_ms = max(tallies.last_ms, pane_ms)
 
     def _drop_days(self, spec: Spec, tallies: Tallies) -> None:
@@ -182,6 +206,10 @@ class Experiments:
             else:
                 del tallies.ends[day_ms]
                 self.dropped_days.add((spec.name, day_ms))
+
+
+def _is_open(missed: Sequence[tuple[int, int]]) -> bool:
+    return bool(missed) and not missed[-1][1]
 
 
 @dataclass(frozen=True)
@@ -216,6 +244,9 @@ class MergedTallies:
     beyond_end: int = 0
     """Impressions that may be of the time from the end on: they had been counted before it was
     declared. No fewer than there are, as days are whole."""
+    missed: Mapping[int, int] = field(default_factory=dict)
+    """An end that was passed, and is not the end any more → until when no impression counts; 0:
+    none has since."""
     shares_since_ms: int = 0
     """Since when the shares are planned by which the users were assigned; 0: from the beginning."""
     users_since_ms: int = 0
@@ -314,11 +345,16 @@ def merge_tallies(spec: Spec, tallies: Sequence[Tallies]) -> MergedTallies:
     ordered = sorted(arms, key=lambda variant: (variant != control, variant))
     summed = {variant: _sum(arms[variant], spec.daily_cap) for variant in ordered}
     beyond_end = sum(_beyond_end(spec, one) for one in counted)
+    missed: dict[int, int] = {}
+    for from_ms, until_ms in (stretch for one in counted for stretch in one.missed):
+        if spec.end_ms is None or from_ms < spec.end_ms:
+            missed[from_ms] = max(missed.get(from_ms, 0), until_ms)
     return MergedTallies(
         spec,
         control,
         summed,
         beyond_end=beyond_end,
+        missed=missed,
         shares_since_ms=since_ms,
         users_since_ms=users_since_ms,
     )

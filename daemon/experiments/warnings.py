@@ -74,6 +74,7 @@ def warnings_of(experiment: MergedTallies, checks: Checks) -> Iterator[str]:
             f" below until the cause is known; {declare_ramp(spec)}"
         )
     yield from _beyond_end(experiment)
+    yield from _missed(experiment)
     yield from _begun_anew(checks.lanes)
     yield from _in_some_lanes(spec, checks.lanes)
     yield from _absent(experiment, checks)
@@ -106,6 +107,15 @@ def _beyond_end(experiment: MergedTallies) -> Iterator[str]:
             f"up to {experiment.beyond_end:,} impressions from the end ({instant_text(end_ms)}) on"
             " had been counted before it was set: they stay; a replay of recorded events leaves"
             " them out"
+        )
+
+
+def _missed(experiment: MergedTallies) -> Iterator[str]:
+    for from_ms, until_ms in sorted(experiment.missed.items()):
+        until = f"to {instant_text(until_ms)}" if until_ms else "on"
+        yield (
+            f"impressions from {instant_text(from_ms)} {until} are not counted: the end, which was"
+            " then, was moved after they had settled; a replay of recorded events counts them"
         )
 
 

@@ -156,7 +156,10 @@ def _at_once(lane: Lane, tracking: Tracking, shown: _Settled) -> Iterator[_Settl
     specs = tracking.declared.values()
     instants = [at_ms for spec in specs for at_ms, _ in spec.ramp]
     bounds = [at_ms for spec in specs for at_ms in (spec.start_ms, spec.end_ms)]
-    instants += [at_ms for at_ms in (*bounds, *lane.experiments.since_ms.values()) if at_ms]
+    bounds += lane.experiments.since_ms.values()
+    passed = lane.experiments.passed_over.values()
+    bounds += [at_ms for stretches in passed for stretch in stretches for at_ms in stretch]
+    instants += [at_ms for at_ms in bounds if at_ms]
     cuts = np.searchsorted(sorted(instants), shown.panes, side="right")
     spans = (cuts, shown.panes // HOUR_MS, day_start(shown.panes))
     changes = np.any([np.diff(span) != 0 for span in spans], axis=0)
@@ -195,14 +198,12 @@ def _settle(lane: Lane, tracking: Tracking, shown: _Settled) -> None:
     _admit(lane, tracking, start_ms, shown.assignments, variants_of)
     for name in sorted(variants_of.keys() & lane.experiments.by_name.keys()):
         spec = tracking.spec(name)
-        since_ms = lane.experiments.since_ms.get(name if spec and spec.declared else "")
-        if spec is not None and spec.covers(start_ms):
-            if since_ms is None or start_ms >= since_ms:
-                of_experiment = shown.at(np.isin(shown.assignments, [*variants_of[name]]))
-                # Caps and strata depend on what earlier panes had.
-                is_ordered = spec.daily_cap is not None or spec.stratify_by is not None
-                for part in of_experiment.each_pane() if is_ordered else (of_experiment,):
-                    _settle_experiment(lane, spec, part, variants_of[name])
+        if spec is not None and lane.experiments.counts(spec, start_ms):
+            of_experiment = shown.at(np.isin(shown.assignments, [*variants_of[name]]))
+            # Caps and strata depend on what earlier panes had.
+            is_ordered = spec.daily_cap is not None or spec.stratify_by is not None
+            for part in of_experiment.each_pane() if is_ordered else (of_experiment,):
+                _settle_experiment(lane, spec, part, variants_of[name])
 
 
 def _variants_of(lane: Lane, assignments: Integers) -> dict[str, dict[int, str]]:

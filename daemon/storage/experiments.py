@@ -63,6 +63,7 @@ class _Header(msgspec.Struct, array_like=True, frozen=True):
     began_ms: int = 0
     """0 also where the experiment began before days were kept."""
     users_since_ms: int = 0
+    missed: tuple[tuple[int, int], ...] = ()
 
 
 class _Day(msgspec.Struct, array_like=True, frozen=True):
@@ -156,6 +157,7 @@ def read(blobs: Mapping[str, bytes | None]) -> dict[str, Tallies]:
                 header.last_ms,
                 began_ms=header.began_ms,
                 users_since_ms=header.users_since_ms,
+                missed=header.missed,
             )
     for key, data in own.items():
         if USERS_MARK in key:
@@ -241,6 +243,7 @@ def _header(experiments: Experiments, name: str) -> bytes:
             _packed_strata(tallies.arms),
             tallies.began_ms,
             tallies.users_since_ms,
+            tallies.missed,
         )
     )
 

@@ -319,8 +319,8 @@ class Proof:
 
 
 def _count_experiments_since(lane: Lane, stored: StoredLane) -> None:
-    """Let each experiment count from the pane on from which its stored tallies do, where it is
-    configured as it was then."""
+    """Let each experiment count the panes that its stored tallies do, where it is configured as it
+    was then: from the same one on, and without those from an end on that was moved since."""
     tracking = lane.plan.tracking
     if tracking is None:
         return
@@ -328,3 +328,5 @@ def _count_experiments_since(lane: Lane, stored: StoredLane) -> None:
     for entry in stored.head.state.experiments:
         if digests.get(entry.name) == entry.digest:
             lane.experiments.since_ms[entry.name] = entry.since_ms
+            if entry.name in stored.experiments:
+                lane.experiments.passed_over[entry.name] = stored.experiments[entry.name].missed

@@ -23,7 +23,18 @@ from relevanced.daemon.storage import (
     plan_commit,
 )
 from relevanced.daemon.views import Mirror
-from tests.builders import BASE_MS, PLAN, SETTLE_MS, START_MS, claimed, commit, passing, shown
+from tests.builders import (
+    BASE_MS,
+    PLAN,
+    SETTLE_MS,
+    START_MS,
+    claimed,
+    commit,
+    lane_of,
+    passing,
+    settled,
+    shown,
+)
 from tests.daemon.views.test_mirror import delta, read
 from tests.fakes import MemoryLane
 from tests.replica import arms_of
@@ -300,3 +311,42 @@ def test_an_experiment_runs_until_all_until_its_end_has_settled() -> None:
         (found,) = reading.experiments.experiments
         said.append((found.status, found.impressions))
     assert said == [("waiting", 0), ("running", 3), ("ended", 4)]
+
+
+@pytest.mark.parametrize("later_panes", [60, None])
+def test_an_end_that_is_moved_once_it_has_passed_leaves_a_gap_that_is_said(
+    later_panes: int | None,
+) -> None:
+    """And that what proves the stored tallies leaves out as well."""
+
+    def ending(panes: int | None) -> Plan:
+        return plan_of(spec("a", end_ms=None if panes is None else START_MS + panes * BASE_MS))
+
+    def said(plan: Plan, lane: Lane) -> list[str]:
+        lanes = [lane.experiments.by_name]
+        (found,) = findings(lanes, plan.tracking, PLAN.metrics, None, None).experiments
+        return [text for text in found.warnings if "are not counted" in text]
+
+    store, plans = MemoryLane(), (ending(20), ending(later_panes))
+    searches = [searched(n, n * BASE_MS) for n in range(80)]
+    owned = claimed(store, plan=plans[0])
+    commit(store, owned, *searches[:30])
+    commit(store, owned, *searches[30:40])
+    assert said(plans[0], owned.lane) == [], "it has ended"
+    owned = claimed(store, "t2", plan=plans[1])
+    assert "00Z on are not counted" in said(plans[1], owned.lane)[0]
+    commit(store, owned, *searches[40:])
+    commit(store, owned, passing(80 * BASE_MS + 3 * SETTLE_MS))
+    back = claimed(store, "t3", plan=plans[1])
+    missed = back.lane.experiments.by_name["a"].missed
+    ((from_ms, until_ms),) = missed[:1]
+    first, last = (from_ms - START_MS) // BASE_MS, (until_ms - START_MS) // BASE_MS
+    assert first == 20 and 30 < last < 40
+    expected = (later_panes or 80) - (last - first)
+    assert impressions(back) == {"a": expected}
+    stretch = f"{timestamp_text(from_ms)} to {timestamp_text(until_ms)}"
+    assert said(plans[1], back.lane)[0].startswith(f"impressions from {stretch} are")
+    proven = lane_of(plan=plans[1])
+    proven.experiments.passed_over["a"] = missed
+    settled(proven, *searches, passing(80 * BASE_MS + 3 * SETTLE_MS))
+    assert proven.experiments.by_name["a"].arms["control"].impressions == expected
