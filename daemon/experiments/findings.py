@@ -56,12 +56,13 @@ def findings(
     settled_ms: int | None,
     as_of: str | None,
     lost_before: Sequence[Mapping[str, int]] = (),
+    dropped_ms: Sequence[int] = (),
 ) -> Findings:
     """The finding of each tracked experiment, by name. Takes long: meant for a thread.
 
     settled_ms: base panes that start before it have settled, in all lanes. lost_before: of each
     lane that may have lost some, name ("" for all undeclared experiments) → since when it counts,
-    in ms.
+    in ms. dropped_ms: when each lane last dropped silent experiments for a new one; 0: never.
     """
     if tracking is None:
         return Findings(as_of)
@@ -72,6 +73,8 @@ def findings(
         if spec is not None:
             tallies = [lane[name] for lane in lanes if name in lane]
             counted_in = _with_lost(lanes_of(name, lanes, tracking), spec, tallies, lost_before)
+            if not spec.declared:
+                counted_in = _with_dropped(counted_in, name, lanes, dropped_ms)
             found.append(_finding(divided(spec, tallies), metrics, settled_ms, counted_in))
     return Findings(as_of, tuple(found))
 
@@ -114,6 +117,24 @@ def _with_lost(
     return replace(lanes, begun_anew=len(lost_ms), lost_before_ms=max(lost_ms, default=0))
 
 
+def _with_dropped(
+    counted_in: CountingLanes,
+    name: str,
+    lanes: Sequence[Mapping[str, Tallies]],
+    dropped_ms: Sequence[int],
+) -> CountingLanes:
+    """Note the lanes that may have dropped an undeclared experiment as silent, and others did not:
+    what they had counted is of before the silence."""
+    began_ms = [lane[name].began_ms for lane in lanes if name in lane and lane[name].began_ms]
+    silent_ms = [
+        at_ms - SILENT_MS
+        for lane, at_ms in zip(lanes, dropped_ms)
+        if name not in lane or lane[name].began_ms >= at_ms > 0
+    ]
+    silent_ms = [at_ms for at_ms in silent_ms if began_ms and min(began_ms) < at_ms]
+    return replace(counted_in, dropped=len(silent_ms), dropped_before_ms=max(silent_ms, default=0))
+
+
 class FindingsCache:
     """The last findings, computed again only when a lane's tallies were replaced or an experiment
     has ended."""
@@ -123,6 +144,7 @@ class FindingsCache:
         self._metrics = metrics
         self._lanes: list[Mapping[str, Tallies]] = []
         self._lost_before: Sequence[Mapping[str, int]] = ()
+        self._dropped_ms: Sequence[int] = ()
         self._settled_ms = 0
         self._findings: Findings | None = None
 
@@ -132,6 +154,7 @@ class FindingsCache:
         settled_ms: int | None,
         as_of: str | None,
         lost_before: Sequence[Mapping[str, int]] = (),
+        dropped_ms: Sequence[int] = (),
     ) -> Findings:
         """The findings of these lanes, given at `as_of`; see `findings`.
 
@@ -140,13 +163,13 @@ class FindingsCache:
         identity shows whether they are the same.
         """
         same = len(lanes) == len(self._lanes) and all(map(is_, lanes, self._lanes))
-        same = same and lost_before == self._lost_before
+        same = same and (lost_before, dropped_ms) == (self._lost_before, self._dropped_ms)
         if self._findings is None or not same or self._has_one_ended(settled_ms):
             self._findings = findings(
-                lanes, self._tracking, self._metrics, settled_ms, as_of, lost_before
+                lanes, self._tracking, self._metrics, settled_ms, as_of, lost_before, dropped_ms
             )
             self._lanes, self._settled_ms = lanes, settled_ms or 0
-            self._lost_before = lost_before
+            self._lost_before, self._dropped_ms = lost_before, dropped_ms
         return msgspec.structs.replace(self._findings, as_of=as_of)
 
     def _has_one_ended(self, settled_ms: int | None) -> bool:

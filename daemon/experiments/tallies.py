@@ -116,6 +116,8 @@ class Experiments:
     """The same of the days that are no longer kept."""
     left_out: dict[str, dict[str, Arm]] = field(default_factory=dict)
     """Name → variant → the impressions and users that an exclusion left out, without metrics."""
+    dropped_ms: int = 0
+    """Start of the base pane at which silent ones were last dropped for a new one; 0: never."""
     passed_over: dict[str, Sequence[tuple[int, int]]] = field(default_factory=dict)
     """Name → what another count of the same log `missed`, for this one to be equal to it."""
 

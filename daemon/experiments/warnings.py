@@ -36,6 +36,10 @@ class CountingLanes:
     """Those that began anew, and may have lost what they had counted before."""
     lost_before_ms: int = 0
     """The latest instant from which on one of these counts."""
+    dropped: int = 0
+    """Those that may have dropped it as silent, which others did not."""
+    dropped_before_ms: int = 0
+    """The latest instant before which one of these may have counted some of it."""
 
 
 @dataclass(frozen=True)
@@ -134,6 +138,13 @@ def _in_some_lanes(spec: Spec, lanes: CountingLanes) -> Iterator[str]:
         yield (
             f"counted in {lanes.counted} of {lanes.counted + lanes.without_room} lanes: the others"
             f" have no room for one more undeclared experiment; declare [{section_of(spec)}]"
+        )
+    if lanes.dropped:
+        which = "a lane" if lanes.dropped == 1 else f"{lanes.dropped} lanes"
+        yield (
+            f"{which} may lack what was counted before {instant_text(lanes.dropped_before_ms)}:"
+            " undeclared experiments that are silent for a week make room for new ones, in each"
+            f" lane by itself; declare [{section_of(spec)}]"
         )
     if lanes.partial:
         more = len(lanes.partial) - MOST_NAMED

@@ -133,6 +133,7 @@ class Publisher:
             None if as_of_ms is None else self._plan.timing.settled_before(as_of_ms),
             report.as_of,
             [view.experiments_lost_before for view in views],
+            [view.experiments_dropped_ms for view in views],
         )
         found = self._scores(views, counted, gauges)
         marked = happened(self.markers)

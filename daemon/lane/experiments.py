@@ -246,6 +246,7 @@ def _has_room(experiments: Experiments, tracking: Tracking, now_ms: int) -> bool
     for name in undeclared:
         if name not in kept:
             experiments.drop(name)
+            experiments.dropped_ms = now_ms
     return len(kept) < tracking.most_discovered
 
 

@@ -39,6 +39,8 @@ class Tracked(msgspec.Struct, array_like=True, frozen=True):
     name: str
     digest: str
     since_ms: int | None
+    dropped_ms: int = 0
+    """Of all undeclared ones: when silent ones were last dropped."""
 
 
 class _Arm(msgspec.Struct, array_like=True, frozen=True):
@@ -132,7 +134,12 @@ def tracked(experiments: Experiments, tracking: Tracking) -> list[Tracked]:
     digests |= tracking.digests()
     since_ms, undeclared_ms = experiments.since_ms, experiments.since_ms.get("")
     return [
-        Tracked(name, digest, since_ms.get(name, undeclared_ms))
+        Tracked(
+            name,
+            digest,
+            since_ms.get(name, undeclared_ms),
+            0 if name else experiments.dropped_ms,
+        )
         for name, digest in sorted(digests.items())
     ]
 
@@ -223,6 +230,8 @@ def adopt(
     for name, digest in tracking.digests().items():
         same = name in entries and entries[name].digest == digest
         experiments.since_ms[name] = entries[name].since_ms if same else next_pane_ms
+        if same and not name:
+            experiments.dropped_ms = entries[name].dropped_ms
     for name, tallies in tallies_by_name.items():
         spec = tracking.spec(name)
         experiments.by_name[name] = tallies

@@ -225,6 +225,8 @@ class LaneView:
     experiments_lost_before: Mapping[str, int] = field(default_factory=dict)
     """Name ("" for all undeclared experiments) → the first base pane that counts, in ms: the lane
     began anew, and may have lost what it had counted of them before."""
+    experiments_dropped_ms: int = 0
+    """When it last dropped silent experiments for a new one; 0: never."""
     settled_before: int | None = None
     """Base panes that start before this instant are in the totals, and in `hours`."""
     expires_ms: int = 0

@@ -265,6 +265,9 @@ class Mirror:
             experiments=self.experiments,
             lost_before_ms=self.head.whole_from(self.plan.timing.base_ms),
             experiments_lost_before=self._experiments_lost_before(self.head),
+            experiments_dropped_ms=max(
+                (entry.dropped_ms for entry in self.head.state.experiments), default=0
+            ),
             settled_before=self.settled_before,
             expires_ms=self.head.state.expires_ms,
             hours=dict(self.rows.hours),

@@ -279,6 +279,28 @@ def test_an_experiment_that_some_lanes_have_no_room_for_says_in_how_many_it_is_c
     assert said(lane("a"), lane("b", "c", last_ms=1)) == []
 
 
+def test_an_undeclared_experiment_that_a_lane_may_have_dropped_as_silent_says_so() -> None:
+    others, now_ms = Spec("", "control", 20_000, METRICS, declared=False), 10 * WEEK_MS
+
+    def lane(began_ms: int) -> dict[str, Tallies]:
+        return {"a": Tallies(others.digest, dealt_arms(), now_ms, began_ms=began_ms)}
+
+    def lacks(*lanes: dict[str, Tallies], at_ms: Sequence[int]) -> list[str]:
+        tracking = Tracking({}, 8, others)
+        (found,) = findings(
+            lanes, tracking, PLAN.metrics, None, None, (), [9 * WEEK_MS, *at_ms]
+        ).experiments
+        return [text.split(":")[0] for text in found.warnings if "may lack" in text]
+
+    before = timestamp_text(8 * WEEK_MS)
+    said = [f"a lane may lack what was counted before {before[:10]}T00"]
+    assert lacks({}, lane(WEEK_MS), at_ms=[0]) == said
+    assert lacks(lane(9 * WEEK_MS), lane(WEEK_MS), at_ms=[0]) == said, "it came back"
+    assert lacks(lane(WEEK_MS), lane(WEEK_MS), at_ms=[0]) == [], "it was not dropped"
+    assert lacks({}, lane(8 * WEEK_MS), at_ms=[0]) == [], "it was not there yet"
+    assert lacks({}, {}, lane(WEEK_MS), at_ms=[0, 0]) == said
+
+
 def test_segments_that_some_lanes_count_within_the_rest_are_named() -> None:
     def lane(first: int, own: int, *rest: str) -> dict[str, Arm]:
         names = [*(f"c{number:02}" for number in range(first, first + own)), *rest]

@@ -350,3 +350,24 @@ def test_an_end_that_is_moved_once_it_has_passed_leaves_a_gap_that_is_said(
     proven.experiments.passed_over["a"] = missed
     settled(proven, *searches, passing(80 * BASE_MS + 3 * SETTLE_MS))
     assert proven.experiments.by_name["a"].arms["control"].impressions == expected
+
+
+def test_a_lane_knows_when_it_last_dropped_silent_experiments(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tallies_module, "SILENT_MS", 10 * BASE_MS)
+    plan, store = plan_of(most=1), MemoryLane()
+    owned = claimed(store, plan=plan)
+    first, second = (
+        shown(panes * BASE_MS, of=f"q{name}", user_id="u", experiments={name: "control"})
+        for name, panes in (("a", 0), ("b", 30))
+    )
+    commit(store, owned, first)
+    commit(store, owned, second)
+    commit(store, owned, passing(40 * BASE_MS + 3 * SETTLE_MS))
+    owned = claimed(store, "t2", plan=plan)
+    commit(store, owned, passing(41 * BASE_MS + 3 * SETTLE_MS))
+    dropped_ms = START_MS + 30 * BASE_MS
+    assert impressions(owned) == {"b": 1}
+    assert read(store, plan=plan).view().experiments_dropped_ms == dropped_ms
+    assert claimed(store, "t3", plan=plan).lane.experiments.dropped_ms == dropped_ms
