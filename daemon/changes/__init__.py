@@ -35,6 +35,7 @@ from .ledger import (
     accepted,
     advanced,
     calls_of,
+    measured_anew,
     superseded,
 )
 from .left_out import fallen, without_falls, without_standing
@@ -213,6 +214,7 @@ __all__ = (
     "Marker",
     "MarkerReach",
     "measured",
+    "measured_anew",
     "measured_drift",
     "MEASURED_HOURS",
     "MeasuredChange",

@@ -8,7 +8,7 @@ What lasts is accepted: then what lay before it is left out. So is a rise: a wee
 that had it beside weeks that had not would say that the score should rise again.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
@@ -146,6 +146,8 @@ class Fall:
     unscored_ms: int | None = None
     """Since when nothing of it is scored while the whole is, such as a version that was withdrawn:
     whether it recovered cannot be known."""
+    anew_ms: int | None = None
+    """Since when the series is measured anew: by another rule of its segments, or metric."""
     accepted_ms: int | None = None
     """Since when it is what is usual, and not followed any more."""
     rose: bool = False
@@ -161,8 +163,13 @@ class Fall:
         """When it recovered, or nothing was comparable any more; None while it is open, or where it
         was accepted."""
         superseded_ms = None if self.superseded is None else self.superseded.since_ms
-        ends = (self.recovered_ms, superseded_ms, self.unscored_ms)
+        ends = (self.recovered_ms, superseded_ms, self.incomparable_ms)
         return next((float(end) for end in ends if end is not None), None)
+
+    @property
+    def incomparable_ms(self) -> int | None:
+        """Since when nothing of it is scored that can be compared."""
+        return self.anew_ms if self.unscored_ms is None else self.unscored_ms
 
     @property
     def is_unusual(self) -> bool:
@@ -359,6 +366,22 @@ def superseded(falls: Iterable[Fall], graded: Graded) -> tuple[Fall, ...]:
     )
 
 
+def measured_anew(
+    falls: Iterable[Fall], begins: Callable[[Series], int | None]
+) -> tuple[Fall, ...]:
+    """The falls now that series begin at these instants, in ms: one that is open from before is
+    over, since what follows is another measure, or another segment of that name."""
+
+    def is_over(fall: Fall) -> bool:
+        begins_ms = begins(fall.series)
+        is_open = fall.ended_ms is None and fall.accepted_ms is None
+        return is_open and begins_ms is not None and fall.low_since_ms < begins_ms
+
+    return tuple(
+        replace(fall, anew_ms=begins(fall.series)) if is_over(fall) else fall for fall in falls
+    )
+
+
 def _called(last: Fall | None, call: FallCall, look: Look) -> list[Fall]:
     """The last fall of a series, and the one that the call opens, if it opens one."""
     onset, end_ms = call.onset, look.end_ms
@@ -378,7 +401,7 @@ def _called(last: Fall | None, call: FallCall, look: Look) -> list[Fall]:
         return [_refined(replace(last, lanes=lanes), onset)]
     if onset.latest <= last.ended_ms:
         return [last]
-    if end_ms - last.ended_ms < REOPENS_MS:
+    if end_ms - last.ended_ms < REOPENS_MS and last.anew_ms is None:
         is_later = onset.likely - last.low_since_ms >= NEXT_DAY_MS
         opened = replace(last, low_since_ms=onset.likely, better_ms=None, lanes=lanes)
         return [replace(opened, recovered_ms=None, unscored_ms=None, again=last.again + is_later)]

@@ -198,7 +198,7 @@ def _unknown_end(story: Story, now_ms: float) -> str:
 def _why_unknown(story: Story) -> str:
     graded, other = story.fall.graded, story.fall.superseded
     if other is None:
-        return "nothing of it is scored since"
+        return "nothing comparable is scored since"
     if other.judgements == MIXED:
         return "lanes grade by different judgements since"
     if graded is not None and other.judgements == graded.judgements:

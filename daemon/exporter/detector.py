@@ -349,11 +349,11 @@ def _by_series(values: Floats, rows: Integers, signs: Floats) -> Floats:
 
 def _lows(falls: Iterable[Fall], over: Iterable[Story]) -> Iterator[Low]:
     """When segments were low by what is over: those of the stories, and what fell before them. Not
-    what is scored no more, which did not recover."""
+    where nothing comparable is scored since, which did not recover."""
     for story in over:
-        own = (story.own, *story.also) if story.fall.unscored_ms is None else ()
+        own = (story.own, *story.also) if story.fall.incomparable_ms is None else ()
         for moved in (*own, *story.shares):
             yield Low(moved.series[:2], story.fall.onset.likely, story.fall.ended_ms or 0.0)
     for fall in falls:
-        if fall.ended_ms is not None and fall.unscored_ms is None:
+        if fall.ended_ms is not None and fall.incomparable_ms is None:
             yield Low(fall.series[:2], fall.onset.likely, fall.ended_ms)

@@ -9,6 +9,7 @@ next one can only begin by what this file grades.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -27,12 +28,14 @@ from ..changes import (
     LivePanes,
     Scene,
     ScoreTimeline,
+    Series,
     Story,
     ToldAs,
     can_tell,
     fallen,
     kept_together,
     live_rise,
+    measured_anew,
     superseded,
 )
 from ..panes import pane_start
@@ -176,6 +179,10 @@ class Scorer:
         graded = None if grading is None else Graded(grading.name, grading.since_ms)
         if graded is not None:
             self.falls = _kept(superseded(self.falls, graded), scores.until_ms)
+        coverage = next((view.coverage for view in scores.views if view.coverage), None)
+        if coverage is not None and not self.measure.is_graded:
+            begins = partial(_begins, coverage)
+            self.falls = _kept(measured_anew(self.falls, begins), scores.until_ms)
         is_same = graded == self._graded
         if not is_same:
             if self._graded is not None:
@@ -288,6 +295,13 @@ def hours_of_falls(
         of_series = hours[left_out[:, index]].tolist()
         found[(grouping, segment), at[metric]] = frozenset(of_series)
     return found
+
+
+def _begins(coverage: Coverage, series: Series) -> int | None:
+    """Since when the lanes have a series; None: always, or not yet."""
+    grouping, _, name = series
+    names = [metric.name for metric in coverage.plan.metrics]
+    return coverage.begins(names.index(name), grouping) if name in names else None
 
 
 def _kept(falls: Sequence[Fall], until_ms: int) -> tuple[Fall, ...]:

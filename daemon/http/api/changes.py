@@ -207,7 +207,7 @@ class OpenChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`planned`: as a marker says; `standing`: low for more than a week; `superseded`: a judged
     change that had not recovered when other judgements came into force; `undecided`: no change, as
     the best case of the items without a judgement is not low; `unscored`: over, as nothing of it is
-    scored any more."""
+    scored any more that can be compared."""
     metric: str
     grouping: str
     segment: str

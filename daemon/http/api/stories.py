@@ -221,7 +221,7 @@ def _state(story: Story, markers: Marks, as_of_ms: int) -> State:
         return "recovered"
     if fall.superseded is not None:
         return "superseded"
-    if fall.unscored_ms is not None:
+    if fall.incomparable_ms is not None:
         return "unscored"
     if story.is_undecided:
         return "undecided"
@@ -266,7 +266,7 @@ def _change(
     known: Acknowledged | None,
 ) -> OpenChange:
     grouping, segment, metric = story.fall.series
-    ended, unscored = story.fall.recovered_ms, story.fall.unscored_ms
+    ended, unscored = story.fall.recovered_ms, story.fall.incomparable_ms
     return OpenChange(
         id=identity,
         state=_state(story, markers, as_of_ms),

@@ -75,7 +75,7 @@ function pair(before, after) {
 // Why a change ended without having recovered.
 function unknownEnd({ state, graded, unscored_since: unscored }, now) {
   const ended = (at, why) => `; ended at ${clock(at, now)}: ${why}, so whether it recovered is not known.`;
-  if (state === "unscored") return ended(unscored, "nothing of it is scored since");
+  if (state === "unscored") return ended(unscored, "nothing comparable is scored since");
   const other = graded.superseded_by;
   const why = other === "mixed" ? "lanes grade by different judgements since" : other === graded.judgements ? "judged scores began anew then" : `other judgements (${other}) are in force since`;
   return ended(graded.superseded_at, why);

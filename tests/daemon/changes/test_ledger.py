@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from relevanced.daemon.changes import (
     HOUR_MS,
@@ -17,6 +18,7 @@ from relevanced.daemon.changes import (
     ScoreNoise,
     ScoreTimeline,
     advanced,
+    measured_anew,
     without_falls,
 )
 
@@ -193,6 +195,19 @@ def test_what_comes_back_as_low_within_a_day_is_the_same_fall() -> None:
     again = FallCall("hour", SERIES, onset(LEFT_MS + 3 * HOUR_MS))
     (fall,) = advanced([fall], look(LEFT_MS + 4 * HOUR_MS), [again])
     assert (fall.ended_ms, fall.first_ms) == (None, BREAK)
+
+
+@pytest.mark.parametrize(("anew_ms", "is_over"), [(BREAK, False), (BREAK + 1, True), (None, False)])
+def test_what_is_measured_anew_is_over_and_is_not_the_same_fall_again(
+    anew_ms: int | None, is_over: bool
+) -> None:
+    fell = opened()
+    (fall,) = measured_anew([fell], {fell.series: anew_ms}.get)
+    assert fall.ended_ms == (anew_ms if is_over else None)
+    again = FallCall("hour", SERIES, onset(BREAK + 3 * HOUR_MS))
+    falls = advanced([fall], look(BREAK + 4 * HOUR_MS), [again])
+    assert [each.ended_ms for each in falls] == ([anew_ms, None] if is_over else [None])
+    assert measured_anew(falls, {fell.series: anew_ms}.get) == falls
 
 
 def test_what_falls_again_on_several_other_days_is_usual() -> None:

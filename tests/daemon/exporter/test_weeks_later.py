@@ -12,12 +12,14 @@ import numpy as np
 import pytest
 
 from relevanced.daemon.changes import Fall, FallOnset
-from relevanced.daemon.events import timestamp_text
+from relevanced.daemon.events import timestamp_ms, timestamp_text
 from relevanced.daemon.exporter import RESELECT_MS, Publisher, Timelines
+from relevanced.daemon.http import Changes
 from relevanced.daemon.panes import HOUR_MS
 from relevanced.daemon.views import WHOLE, HourHistory, busiest, evaluate, select
 from tests.daemon.exporter.test_open_changes import Recovering, answer, reading
 from tests.daemon.exporter.two_countries import MINUTE_MS, NOW_MS, PLAN, Shape, Site, nights, wave
+from tests.daemon.views.test_coverage import since
 
 DAY_MS = 24 * HOUR_MS
 WEEK_MS = 7 * DAY_MS
@@ -25,7 +27,7 @@ BROKE_MS = NOW_MS - WEEK_MS - 3 * HOUR_MS
 OVER_MS = BROKE_MS + 2 * HOUR_MS
 GONE = (
     r"RR@10 of country DE fell from 0\.4\d to 0\.1\d at .*\d\d:\d\d; ended at .*\d\d:\d\d: nothing"
-    " of it is scored since, so whether it recovered is not known."
+    " comparable is scored since, so whether it recovered is not known."
 )
 RR_OF_FOUND = (1 + 1 / 2 + 1 / 3) / 3
 
@@ -239,3 +241,27 @@ def test_what_has_been_low_for_a_week_pages_where_it_falls_again(
     site = Site(broke_ms - 9 * DAY_MS, NOW_MS * 2, 0.0, 40, shape=fell)
     times = (broke_ms + 8 * HOUR_MS, again_ms - HOUR_MS, again_ms + HOUR_MS, NOW_MS)
     assert told_at(site, times) == [{"page"}, {"ticket"}, {"page"}, {"page"}]
+
+
+def test_the_fall_of_what_is_measured_anew_is_over_and_hides_no_later_one() -> None:
+    """Such as that of a class of queries whose rule is edited while it is low."""
+    broke_ms, anew_ms, again_ms = (NOW_MS - hours * HOUR_MS for hours in (30, 27, 4))
+    begin_ms, publisher = broke_ms - 9 * DAY_MS, Publisher(PLAN)
+    low, well = (Site(begin_ms, at_ms, 0.65, 380) for at_ms in (broke_ms, again_ms))
+
+    def seen(site: Site, at_ms: int) -> Changes:
+        groupings = dict.fromkeys(PLAN.grouping_ids[1:], anew_ms if at_ms > anew_ms else None)
+        view = since(site.lane(at_ms), PLAN, groupings=groupings)
+        published = publisher.publish([view], at_ms, with_series=False)
+        assert published.reading is not None
+        return answer(published.reading)
+
+    (before,) = seen(low, anew_ms).open
+    after = seen(well, anew_ms + 2 * HOUR_MS)
+    (over,) = (one for one in after.closed if one.id == before.id)
+    assert not after.open and over.unscored_since == timestamp_text(anew_ms)
+    assert over.state == "unscored" and "nothing comparable is scored since" in over.text
+    assert not seen(well, again_ms).open
+    (told,) = seen(well, again_ms + 2 * HOUR_MS).open
+    assert told.id != before.id and told.onset.latest is not None
+    assert abs(timestamp_ms(told.onset.latest) - again_ms) <= 10 * MINUTE_MS
