@@ -311,10 +311,11 @@ class GroupOffsets:
     async def _hint(
         self, consumer: Any, offsets: Mapping[TopicPartition, int], patience_s: float
     ) -> None:
+        generation, is_committed = self._generation, False
         try:
             async with asyncio.timeout(patience_s):
                 await consumer.commit(self._noted(offsets))
-            self._failed = False
+            self._failed, is_committed = False, True
         except (KafkaError, TimeoutError) as error:
             # Nothing depends on it: logged once, so that an empty lag tool has an explanation.
             log = logger.debug if self._failed else logger.info
@@ -323,6 +324,10 @@ class GroupOffsets:
                 error=str(error) or "no answer in time",
             )
             self._failed = True
+        finally:
+            # Also where `close` cancels it. A quiet topic gives no later offsets.
+            if not is_committed and generation == self._lanes.generation:
+                self._pending = {**offsets, **self._pending}
 
 
 def _known_offsets(

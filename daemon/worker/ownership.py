@@ -169,6 +169,10 @@ class Ownership:
             attempt.logs = attempt.stopped = None
             self._telemetry.lane_stopped.labels(str(lane)).set(0)
             self.not_open.pop(lane, None)
+            # The former owner may not have told the group. Of a lane without a commit there is
+            # nothing to tell: an offset in the group, and no state here, is a state that was lost.
+            if claimed.sequence > 0:
+                self._source.hint(lane, claimed.lane.offsets)
 
     def commit_confirmed(self, owned: OwnedLane) -> None:
         """Note that the store confirmed a commit: earlier failures count no more."""

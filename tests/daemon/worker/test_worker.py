@@ -135,6 +135,7 @@ class Log:
 
     def hint(self, lane: int, offsets: Mapping[str, int]) -> None:
         self.hinted.append(offsets[TOPIC])
+        self.in_group = offsets[TOPIC]
 
     @property
     def open_lanes(self) -> frozenset[int]:
@@ -587,6 +588,37 @@ async def test_a_stop_waits_only_so_long_for_a_store_that_does_not_answer(
     log, store = Log([impression(1)]), Memory(*["away"] * 1_000_000)
     await work_until(lambda: len(store.sent) > 3, log, store)
     assert store.offset == 0
+
+
+def lost_lanes(telemetry: Telemetry) -> float:
+    """How many lanes are counted as lost whole."""
+    (family,) = telemetry.lane_state_lost.labels("kafka_start").collect()
+    return family.samples[0].value
+
+
+async def test_a_lane_that_goes_on_tells_the_group_its_offsets_without_a_record() -> None:
+    """A rebalance, or the end of the former owner, may have come before it told them."""
+    log, store = Log([impression(1), impression(2)]), Memory()
+    await work_until(lambda: store.offset == 2, log, store)
+    log.next, log.hinted, log.in_group, telemetry = None, [], 0, Telemetry("test")
+    await work_until(lambda: log.hinted, log, store, telemetry=telemetry)
+    assert log.hinted == [2] and lost_lanes(telemetry) == 0
+
+
+@pytest.mark.parametrize("beginning", [0, 7], ids=["empty topic", "behind older records"])
+async def test_a_lane_without_a_commit_tells_the_group_nothing_and_is_not_taken_for_lost(
+    beginning: int,
+) -> None:
+    """Also where it is opened again before its first commit, and where its partition is new."""
+    log, store = Log([impression(n) for n in range(beginning)]), Memory()
+    log.beginning = beginning
+    for opened in (1, 2, 3):
+        log.next, telemetry = None, Telemetry("test")
+        ownership = await work_until(
+            lambda opened=opened: len(log.opened) == opened, log, store, telemetry=telemetry
+        )
+        assert lost_lanes(telemetry) == 0 and ownership.not_open == {}
+    assert (log.hinted, store.offset) == ([], beginning)
 
 
 async def test_what_latest_leaves_out_after_a_loss_is_counted(
