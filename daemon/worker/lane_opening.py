@@ -123,6 +123,7 @@ class LaneOpening:
         if not attempt.loss_noted and lane not in self._recovery.begun_anew:
             known = attempt.durable_offsets
             attempt.loss_noted = await self._lost_state.note(claimed, start, known)
+        begins_after_loss = attempt.loss_noted and claimed.sequence == 0
         claimed.logs = with_ids(claimed.logs, logs)
         try:
             gaps = await open_logs(self._source, self._store, claimed)
@@ -131,24 +132,30 @@ class LaneOpening:
             attempt.logs_until_s = time.monotonic() + STOPPED_PAUSE_S
             raise
         try:
-            await self._first_commit(claimed, Counter(unread) + gaps, stored)
+            gaps = Counter(unread) + gaps
+            await self._first_commit(claimed, gaps, stored, at_once=begins_after_loss)
         except (Unavailable, Lost):
             await self._source.close(lane)
             raise
+        if begins_after_loss:  # what is lost from now on is another loss
+            attempt.loss_noted, attempt.durable_offsets = False, dict(claimed.lane.offsets)
         log.info(
             "lane owned", lane=lane, sequence=claimed.sequence, impressions=len(claimed.lane.open)
         )
         return claimed
 
     async def _first_commit(
-        self, claimed: ClaimedLane, gaps: Mapping[str, int], stored: LogMarks
+        self, claimed: ClaimedLane, gaps: Mapping[str, int], stored: LogMarks, *, at_once: bool
     ) -> None:
         """Commit at once what no record may ever come to be committed with: counts of records that
         will never be read, marks of logs that are not stored yet, where the lane begins logs that
-        it got since, hours that are lost, and the whole lane where it goes to another layout."""
+        it got since, hours that are lost, and the whole lane where it goes to another layout.
+        `at_once`: also where there is nothing of this. A lane whose loss is announced needs a
+        commit: each owner that finds it without one announces that loss again."""
         lane = claimed.lane
         is_known = claimed.logs == stored and (claimed.layouts_stored or not claimed.sequence)
-        if not gaps and is_known and not lane.has_lost_hours and not claimed.added:
+        has_news = gaps or not is_known or lane.has_lost_hours or claimed.added
+        if not has_news and not at_once:
             return
         if gaps and lane.chain is not None:
             lane.chain.note_gap()

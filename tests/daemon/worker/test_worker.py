@@ -71,11 +71,14 @@ class Log:
         self.topic_id: str | None = None
         self.checks = 0
         self.away = False
+        self.polls = 0
+        """Since the lane was opened."""
 
     async def poll(
         self, max_records: int, timeout_ms: int, lanes: Collection[int] | None = None
     ) -> Batch:
         await asyncio.sleep(0)
+        self.polls += self.next is not None
         if self.next is None or (lanes is not None and 0 not in lanes):
             return Batch({}, {}, frozenset())
         values, first = self.values[self.next :], self.next
@@ -619,6 +622,23 @@ async def test_a_lane_without_a_commit_tells_the_group_nothing_and_is_not_taken_
         )
         assert lost_lanes(telemetry) == 0 and ownership.not_open == {}
     assert (log.hinted, store.offset) == ([], beginning)
+
+
+async def test_a_loss_is_announced_once_though_no_record_follows_and_the_process_ends() -> None:
+    """Else each start on a quiet topic, and each rebalance, would announce it as another one."""
+    log, store = Log([impression(1), impression(2)]), Memory()
+    await work_until(lambda: store.offset == 2, log, store)
+    announced = []
+    for _ in range(2):  # the second one is another loss
+        store.lane, log.beginning = MemoryLane(), 2
+        for _ in range(3):
+            log.next, telemetry, polls = None, Telemetry("test"), log.polls
+            await work_until(
+                lambda before=polls: log.polls > before + 5, log, store, telemetry=telemetry
+            )
+            announced.append(lost_lanes(telemetry))
+    assert announced == [1, 0, 0] * 2
+    assert (store.offset, log.in_group) == (2, 2)
 
 
 async def test_what_latest_leaves_out_after_a_loss_is_counted(
