@@ -125,7 +125,7 @@ JOINS_WITHIN_S: Final = 300.0
 
 
 class JoinWatch:
-    """Says why no feedback joins, once none has for JOINS_WITHIN_S though some came."""
+    """Says why no feedback joins, once none has for JOINS_WITHIN_S though some came: by counts."""
 
     def __init__(self) -> None:
         self.text = ""
@@ -147,7 +147,10 @@ class JoinWatch:
         self._since_s = now_s if self._since_s is None else self._since_s
         if found.missed < LEAST or now_s - self._since_s < JOINS_WITHIN_S:
             return False
-        said, self.text = self.text, found.text()
+        # Readiness and the log show no values of records: ids may lead to a person.
+        said, self.text = self.text, found.text(values=False)
+        if self.text != found.text():
+            self.text += " relevanced doctor --show-values has examples."
         return not said
 
 

@@ -34,7 +34,7 @@ class Unjoined:
     off_list: int
     """Feedback for an item that its impression did not show."""
     kinds: Mapping[str, int]
-    """Kinds without a grade → how much feedback is of them."""
+    """Kinds without a grade → how much feedback is of them; empty where that is not known."""
     rejected: Mapping[str, int]
     """Reason → how many records; whether of feedback is not known."""
     grades: Collection[str]
@@ -128,7 +128,7 @@ class Unjoined:
     def _why(self, values: bool) -> Iterator[str]:
         if self.outcomes["ignored_kind"] and values:
             yield from (self._of_kind(kind) for kind in islice(self.kinds, EXAMPLES))
-        elif self.outcomes["ignored_kind"]:
+        elif self.outcomes["ignored_kind"] and self.kinds:
             count = "1 kind has" if len(self.kinds) == 1 else f"{len(self.kinds)} kinds have"
             yield f"{count} no grade in attribution.grades, which has {', '.join(self.grades)}."
         if self.off_list:

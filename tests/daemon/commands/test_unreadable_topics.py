@@ -57,7 +57,7 @@ def clicks(first: int, count: int, of: str) -> list[Feedback]:
     return [clicked(first + n, "a", of=of) for n in range(count)]
 
 
-def test_that_no_feedback_joins_is_said_after_minutes_with_the_ids_of_both_sides() -> None:
+def test_that_no_feedback_joins_is_said_after_minutes_without_a_value_of_a_record() -> None:
     watch, lanes = JoinWatch(), [lane_of(), lane_of()]
     feed(lanes[0], shown(0, of="s0"), *clicks(1, 10, "s0x"))
     feed(lanes[1], shown(0, of="s1"), *clicks(1, 9, "s1x"))
@@ -67,7 +67,7 @@ def test_that_no_feedback_joins_is_said_after_minutes_with_the_ids_of_both_sides
     assert watch.look(lanes, JOINS_WITHIN_S) and not watch.look(lanes, JOINS_WITHIN_S + 1)
     assert watch.text == (
         "None of 20 pieces of feedback joined an impression. 20 are for impressions that were not"
-        " read: impression ids look like s0, s1, those of feedback like s0x, s1x."
+        " read. relevanced doctor --show-values has examples."
     )
     feed(lanes[0], *clicks(30, 1, "s0"))
     assert not watch.look(lanes, JOINS_WITHIN_S + 2) and not watch.text
@@ -81,7 +81,8 @@ def test_joins_that_end_are_missed_and_kinds_without_a_grade_are_not() -> None:
     assert not watch.look([lane], JOINS_WITHIN_S) and not watch.text
     feed(lane, *(clicked(60 + n, "z") for n in range(20)))
     assert watch.look([lane], JOINS_WITHIN_S)
-    assert watch.text.endswith("is an item named alike in both?")
+    assert watch.text.endswith("is an item named alike in both?"), "nothing is kept back"
+    assert "kind" not in watch.text, "which kinds have no grade is not known here"
 
 
 def test_lanes_that_come_and_go_say_nothing_of_joins() -> None:
