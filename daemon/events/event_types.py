@@ -111,7 +111,9 @@ REJECTION_REASONS: Final = (
     "bad_payload",
     "too_many",
 )
-SKIP_REASONS: Final = ("tombstone", "no_list", "no_item", "no_query_id")
+TOMBSTONE: Final = "tombstone"
+"""The reason to skip a null value."""
+SKIP_REASONS: Final = (TOMBSTONE, "no_list", "no_item", "no_query_id")
 """Counted like rejections, but nothing is wrong with the record: it is never dead-lettered."""
 NOT_MAPPED: Final = "not_mapped"
 """The reason to skip what no table of a mapping describes."""

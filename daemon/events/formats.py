@@ -21,6 +21,7 @@ from .event_types import (
     MAX_ELEMENTS,
     REJECTION_REASONS,
     SKIP_REASONS,
+    TOMBSTONE,
     Decoded,
     Event,
     FeedbackFields,
@@ -97,7 +98,7 @@ class RecordDecoder:
     def __call__(self, value: bytes | None, record_time_ms: int | None) -> list[Decoded]:
         limits = self.limits
         if value is None:
-            return [Rejected("tombstone")]
+            return [Rejected(TOMBSTONE)]
         if len(value) > limits.max_record_bytes:
             return [too_large(len(value), limits.max_record_bytes)]
         try:

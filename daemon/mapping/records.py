@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from ..events import (
     NOT_MAPPED,
     SKIP_REASONS,
+    TOMBSTONE,
     Decoded,
     Feedback,
     InvalidField,
@@ -118,7 +119,7 @@ class Mapper:
     ) -> Iterator[list[Decoded]]:
         """Yield the same in slices, each of which is mapped once it is asked for."""
         if value is None:
-            yield [Skipped("tombstone")]
+            yield [Skipped(TOMBSTONE)]
             return
         if len(value) > self.limits.max_record_bytes:
             yield [too_large(len(value), self.limits.max_record_bytes)]

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from ...events import (
     LONG_RECORD_BYTES,
+    TOMBSTONE,
     Feedback,
     Impression,
     Limits,
@@ -231,7 +232,7 @@ class Compiled:
         for index, record in enumerate(records.logged()):
             value = record.value
             if value is None:
-                found.skipped.append((index, "tombstone"))
+                found.skipped.append((index, TOMBSTONE))
                 continue
             try:
                 if len(value) > most_bytes:

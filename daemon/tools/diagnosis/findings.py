@@ -9,7 +9,7 @@ import msgspec
 
 from ...changes import sentences
 from ...config import ONE, REKEY, Config, decoder_of, presets
-from ...events import FORMATS, NOT_MAPPED, LogRecord, Rejected
+from ...events import FORMATS, NOT_MAPPED, TOMBSTONE, LogRecord, Rejected
 from ...lane import COUNTED_BESIDE
 from ...mapping import expression
 from ...plan import Plan
@@ -134,7 +134,7 @@ def _decoded(topic: str, records: int, trial: Trial | None, values: bool) -> Doc
     # The preset, and those that read such records alike.
     presets = " or ".join([trial.preset, *same_tables(trial.preset)]) if trial.preset else ""
     how = f"with preset {presets}" if presets else "with the guessed tables"
-    first = "the first " if trial.records < records else ""
+    first = "the first " if trial.records + trial.reasons[TOMBSTONE] < records else ""
     words = f"{share} of {first}{trial.records:,} map {how}"
     others = [f"{count:,} {reason}" for reason, count in trial.reasons.most_common()]
     if others:

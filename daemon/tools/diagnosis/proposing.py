@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from ...config import NAMES, Config, decoder_of, load, presets
-from ...events import FORMATS, NOT_MAPPED, Decoded, Impression, LogRecord, Rejected
+from ...events import FORMATS, NOT_MAPPED, TOMBSTONE, Decoded, Impression, LogRecord, Rejected
 from ...lane import COUNTED_BESIDE
 from ...mapping import ALL_MEMBERS
 from .guessed_tables import Guess
@@ -45,12 +45,13 @@ class Trial:
 
     preset: str
     records: int = 0
+    """Those that may be events: all but tombstones."""
     mapped: int = 0
     """Records that are events, or contain some."""
     impressions: int = 0
     feedback: int = 0
     reasons: Counter[str] = field(default_factory=Counter)
-    """Why records are no events: the first reason of each."""
+    """Why records are no events: the first reason of each, and that of tombstones."""
     firsts: dict[str, str] = field(default_factory=dict)
     """Reason → the detail of the first record with it."""
 
@@ -61,8 +62,8 @@ class Trial:
 
     def note(self, events: Sequence[Decoded]) -> None:
         """Note what one record comes to."""
-        self.records += 1
         found = [event for event in events if not isinstance(event, Rejected)]
+        self.records += not _is_tombstone(events)
         if found:
             self.mapped += 1
             lists = sum(isinstance(event, Impression) for event in found)
@@ -73,6 +74,10 @@ class Trial:
         first = next(rejected, Rejected(NOT_MAPPED))
         self.reasons[first.reason] += 1
         self.firsts.setdefault(first.reason, first.detail)
+
+
+def _is_tombstone(events: Sequence[Decoded]) -> bool:
+    return any(isinstance(event, Rejected) and event.reason == TOMBSTONE for event in events)
 
 
 def has_ids(preset: str) -> bool:

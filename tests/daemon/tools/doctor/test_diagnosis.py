@@ -241,6 +241,18 @@ def test_refusals_are_counted_in_the_whole_sample_and_in_batches(in_batches: boo
     assert "2026-11-20 12:00" in shown["refused in shop"].words
 
 
+def test_tombstones_are_neither_events_nor_refused() -> None:
+    """As many as a compacted topic has."""
+    some = records()
+    none = [RecordedRecord("shop", 0, EVENTS + n, START_MS, b"k", None, ()) for n in range(EVENTS)]
+    sample = [one for pair in zip(some, none, strict=True) for one in pair]
+    found, text = diagnosed({"shop": sample}, [])
+    line = said(found)["records of shop"]
+    assert line.words == "100.0 % of 1,000 map with preset native; others: 1,000 tombstone"
+    assert line.level == "good" and "refused in shop" not in said(found)
+    assert text is not None and "  # 1,000 records were tried" in text
+
+
 def test_some_refusals_are_said_and_are_not_wrong_yet() -> None:
     def one_in_fifty(event: dict[str, Any]) -> Any:
         rare = event["type"] == "feedback" and event["timestamp"] % 50 == 0
