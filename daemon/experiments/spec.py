@@ -62,7 +62,9 @@ class Spec:
     stratify_by: str | None = None
     """Name of a grouping; each of its segments gets tallies of its own too."""
     daily_cap: int | None = None
-    """Impressions of a unit in a day that count, of one of the busiest units."""
+    """Impressions of a unit in a day and lane that count, of one of the busiest units of that lane:
+    each lane is the same whatever others have read. A unit whose impressions lie in several lanes,
+    as the key is not the unit, has so many in each."""
     meanings: tuple[str, ...] = ()
     """The full names of the metrics, where their settings are not those of their names, and of the
     attributes that are derived, with their derivation."""

@@ -99,7 +99,7 @@ class DeclaredExperiment:
     daily_cap: int | None = setting(
         None,
         optional(integer(1, MOST_PLANNED)),
-        "Impressions of a unit that count in a day (UTC), of units with more than 0.8 % of them.",
+        "Impressions of a unit that count per lane and day (UTC), if it has over 0.8 % of them.",
     )
     metrics: tuple[str, ...] = setting(
         [], several(text(), "list of metrics"), "Metrics to compare. Default: all of metrics.names."

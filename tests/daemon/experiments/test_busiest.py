@@ -5,7 +5,14 @@ from typing import Final
 import numpy as np
 import pytest
 
-from relevanced.daemon.experiments import Arm, Busiest, report_table, tallies
+from relevanced.daemon.experiments import (
+    Arm,
+    Busiest,
+    Tallies,
+    merge_tallies,
+    report_table,
+    tallies,
+)
 from relevanced.metrics import bucket_indices, user_hashes
 from tests.arms import arm, finding
 from tests.builders import BASE_MS, SETTLE_MS, claimed, commit, passing, shown
@@ -85,6 +92,23 @@ def test_few_users_are_not_all_busy() -> None:
     made = arm((0.5, 0.4, 0.3), 1, range(50), 20)
     made.busiest.add(Busiest.of(np.repeat(user_hashes(f"u{n}" for n in range(50)), 20)))
     assert finding({"control": made}).busiest == ()
+
+
+def test_the_cap_of_a_day_is_one_of_each_lane() -> None:
+    """A unit whose impressions lie in two lanes, as the key is not the unit, has it twice."""
+    capped, lanes = spec("a", daily_cap=2), list[Tallies]()
+    for _ in range(2):
+        store = MemoryLane()
+        owned = claimed(store, plan=plan_of(capped))
+        times_ms = [n * BASE_MS for n in range(4)]
+        to = {"a": "control"}
+        commit(
+            store, owned, *(shown(t, of=f"q{t}", user_id="bot", experiments=to) for t in times_ms)
+        )
+        commit(store, owned, passing(6 * BASE_MS + 2 * SETTLE_MS))
+        lanes.append(owned.lane.experiments.by_name["a"])
+    together = merge_tallies(capped, lanes).arms["control"]
+    assert (together.impressions, together.beyond_cap) == (4, 4)
 
 
 def test_impressions_beyond_the_cap_of_a_day_are_left_out_and_counted(
