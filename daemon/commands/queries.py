@@ -2,7 +2,7 @@
 file of classes from what it has counted.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 from urllib.parse import urlencode
 
@@ -10,7 +10,7 @@ import click
 
 from ..http import ALLOWED_ORDERS, DETAIL_PATH, MOST_ROWS, QUERIES_PATH, Queries, QueryDetail
 from ..queries import HASHED, OutOfReach, Share, classed_queries, shares_of
-from ..recompute.tables import detail_text, query_table
+from ..recompute.tables import detail_text, more_text, query_table, query_text
 from ..views import csv_text
 from . import options
 from .daemon_client import Daemon, daemon_at, url_option, window_option
@@ -134,7 +134,19 @@ def queries_command(
         click.echo(daemon.printed(DETAIL_PATH, given, output, QueryDetail, detail_text))
     else:
         given |= {"order": order, "limit": str(limit)}
+        _print_list(daemon, given, output)
+
+
+def _print_list(daemon: Daemon, given: Mapping[str, str], output: str) -> None:
+    """Print the list with these parameters; of CSV, which has no place for it, what is left out
+    goes to the standard error. Raises click.ClickException."""
+    if output != "csv":
         click.echo(daemon.printed(QUERIES_PATH, given, output, Queries, query_table))
+        return
+    found = daemon.fetched(f"{QUERIES_PATH}?{urlencode(given)}", Queries)
+    click.echo(query_text(found, output), nl=False)
+    if found.next is not None:
+        click.echo(more_text(found), err=True)
 
 
 def _refuse_of_lists() -> None:

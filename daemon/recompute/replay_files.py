@@ -36,7 +36,7 @@ from .replay_report import (
     with_days,
     with_excluded,
 )
-from .tables import examples_text, query_text
+from .tables import IN_CSV, examples_text, more_text, query_text
 from .unjoined import Unjoined
 
 if TYPE_CHECKING:
@@ -134,6 +134,8 @@ def print_asked(found: Replayed, config: Config, asked: Asked, output: str) -> i
             print(error, file=sys.stderr)
             return 1
         print(query_text(listed, output), end="")
+        if output == "json" and listed.next is not None:  # a cursor that no replay takes
+            print(more_text(listed, IN_CSV), file=sys.stderr)
         if output == "table":
             print(examples_text(listed.examples), end="")
         return 0

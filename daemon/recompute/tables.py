@@ -125,13 +125,17 @@ def as_table(
 _UNBOUNDED = 10_000
 
 
+IN_CSV: Final = "--output csv has all"
+"""Where a replay has the rows that follow."""
+
+
 def query_text(found: Queries, output: str) -> str:
     """The queries of a replay as `table`, `json` or `csv`."""
     if output == "json":
         return msgspec.json.encode(found).decode() + "\n"
     if output == "csv":
         return csv_of(with_unlisted_rows(found), "rows", QueryRow).decode()
-    return query_table(found, more="--output csv has all")
+    return query_table(found, more=IN_CSV)
 
 
 def query_table(found: Queries, more: str = "--limit") -> str:
@@ -294,7 +298,12 @@ def _notes(found: Queries, more: str) -> Iterator[str]:
         parts = dict.fromkeys(f"{min(max(part, 0.0), 1.0):.0%}" for part in bounds)
         yield f"The first ten carry {' to '.join(parts)} of the change of all."
     if found.next is not None:
-        yield f"{found.listed - len(found.rows):,} more: {more}"
+        yield more_text(found, more)
+
+
+def more_text(found: Queries, more: str = "--limit") -> str:
+    """How many rows follow those of the first page, and how to see them."""
+    return f"{found.listed - len(found.rows):,} more: {more}"
 
 
 def title_of(name: str) -> Text:

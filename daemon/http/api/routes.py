@@ -355,7 +355,12 @@ ROUTES: Final = (
                 one_of=lambda _: ALLOWED_ORDERS,
             ),
             _SEGMENT,
-            QueryParameter("limit", f"At most so many rows, up to {MOST_ROWS:,}.", default="50"),
+            QueryParameter(
+                "limit",
+                f"At most so many rows, up to {MOST_ROWS:,}. CSV has last rows in parentheses where"
+                " the list ends, and none where more follow.",
+                default="50",
+            ),
             QueryParameter("cursor", "Where the answer before ended: its `next`."),
         ),
         Queries,

@@ -94,8 +94,22 @@ def test_command_asks_the_daemon(daemon: Answering) -> None:
     assert paths == ["/api/v1/queries?window=1h&order=lost&limit=9"]
     code, text = run("queries", "--url", url, "--output", "json", "--metric", "RR@10")
     assert json.loads(text)["order"] == "lost" and "metric=RR%4010" in paths[-1]
-    run("queries", "--url", url, "--output", "csv", "--segment", "a b")
-    assert paths[-1].startswith("/api/v1/queries.csv?") and "segment=a+b" in paths[-1]
+    run("queries", "--url", url, "--segment", "a b")
+    assert "segment=a+b" in paths[-1]
+
+
+@pytest.mark.parametrize("has_more", [False, True])
+def test_csv_that_ends_at_the_limit_says_how_much_follows_beside_it(
+    daemon: Answering, has_more: bool
+) -> None:
+    found = FOUND if has_more else msgspec.structs.replace(FOUND, next=None)
+    url, paths = daemon(msgspec.json.encode(found), 200)
+    result = CliRunner().invoke(cli, ["queries", "--url", url, "--output", "csv", "--limit", "1"])
+    rows = [line.split(",")[0] for line in result.stdout.splitlines()]
+    assert result.exit_code == 0 and "limit=1" in paths[-1]
+    assert result.stderr == ("2 more: --limit\n" if has_more else "")
+    assert rows[0] == "query"
+    assert rows[2:] == ([] if has_more else ["(no query)", "(rare)", "(other)"])
 
 
 def test_refusal_is_shown(daemon: Answering) -> None:
@@ -148,6 +162,9 @@ def test_replay_lists_all_queries_as_csv_and_says_so_below_its_table(tmp_path: P
     options = ("replay", str(path), "--queries", "impressions")
     code, text = run(*options)
     assert code == 0 and "10 more: --output csv has all" in text and "--limit" not in text
+    result = CliRunner().invoke(cli, [*options, "--output", "json"])
+    assert len(json.loads(result.stdout)["rows"]) == 50
+    assert "10 more: --output csv has all" in result.stderr
     code, text = run(*options, "--output", "csv")
     rows = [line.split(",") for line in text.splitlines() if line.startswith(("query ", "("))]
     assert len(rows) == 60 + 3 and sum(int(row[3]) for row in rows) == 300
