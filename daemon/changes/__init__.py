@@ -3,6 +3,8 @@ pure arithmetic on plain arrays, without lanes or I/O.
 """
 
 from . import sentences, settings, weeks
+from .accepted import accepted
+from .advanced import advanced
 from .clicks_and_judged import Incident, incidents
 from .design_effect import (
     BEFORE_KNOWN,
@@ -32,8 +34,6 @@ from .ledger import (
     Graded,
     Look,
     Series,
-    accepted,
-    advanced,
     calls_of,
     measured_anew,
     superseded,
@@ -62,6 +62,7 @@ from .noticeable import (
     Noticed,
     Site,
     ages,
+    beyond_rise,
     by_earlier,
     by_scan,
     earlier_lane,
@@ -69,6 +70,7 @@ from .noticeable import (
     hour_lane_knowing,
     joined_leasts,
     noticed,
+    rise_of,
     scanned_leasts,
 )
 from .patterns import (
@@ -140,6 +142,7 @@ __all__ = (
     "BEFORE_KNOWN",
     "BELOW_MAXIMUM",
     "beside",
+    "beyond_rise",
     "between",
     "by_earlier",
     "by_scan",
@@ -246,6 +249,7 @@ __all__ = (
     "Recoveries",
     "recovery",
     "REOPENS_MS",
+    "rise_of",
     "scan",
     "scanned_leasts",
     "Scene",

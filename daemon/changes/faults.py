@@ -15,6 +15,8 @@ import numpy as np
 
 from relevanced.metrics import Floats
 
+from .accepted import accepted, without_accepted, without_ended_rises
+from .advanced import advanced
 from .ledger import (
     AT_ONCE_MS,
     LOW_Z,
@@ -25,9 +27,6 @@ from .ledger import (
     FaultName,
     Look,
     Series,
-    accepted,
-    advanced,
-    without_accepted,
 )
 from .levels import Loss, level, loss, within
 from .recovery import before_from
@@ -127,16 +126,17 @@ def followed(
     """The falls after one more look, and the faults that they make. `look` lacks the bins of falls
     that are over, `whole` has all."""
     levels, calls = Levels(look, whole), [*calls]
-    still, usual = accepted(falls, look, calls)
-    news = _without_past(still, levels, without_accepted(usual, calls))
-    return kept_together((*advanced(still, look, news), *usual), levels)
+    still, usual = accepted(falls, look, whole, calls)
+    calls, rises = without_ended_rises((*still, *usual), look, without_accepted(usual, calls))
+    news = _without_past(still, levels, calls)
+    return kept_together((*advanced(still, look, news), *usual, *rises), levels)
 
 
 def kept_together(falls: Sequence[Fall], levels: Levels) -> Followed:
     """The falls, over where the fault that they are of is over for them. What is accepted stays as
-    it is, and is of no fault."""
-    usual = tuple(fall for fall in falls if fall.accepted_ms is not None)
-    falls = [fall for fall in falls if fall.accepted_ms is None]
+    it is, and so do rises: they are of no fault."""
+    usual = tuple(fall for fall in falls if not fall.is_followed)
+    falls = [fall for fall in falls if fall.is_followed]
     since_ms = levels.look.end_ms - LATELY_MS
     apart = [
         f for f in falls if f.series not in levels.index or (f.ended_ms or since_ms) < since_ms

@@ -8,7 +8,7 @@ step counts in it by the part of it that lies behind the instant.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -102,6 +102,11 @@ def level(timeline: ScoreTimeline, share: Floats) -> ScoreLevel:
         _usual(timeline, scored) / counted,
         (scored * middles).sum(axis=0) / counted,
     )
+
+
+def as_usual(stretch: ScoreLevel) -> ScoreLevel:
+    """What earlier weeks have in a stretch, as its level: `loss` knows of their own error."""
+    return replace(stretch, mean=stretch.usual, scored=np.full(len(stretch.scored), np.inf))
 
 
 def _usual(timeline: ScoreTimeline, scored: Floats) -> Floats:

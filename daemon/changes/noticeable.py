@@ -15,6 +15,7 @@ import numpy as np
 from relevanced.metrics import Floats, Integers
 
 from .design_effect import BEFORE_KNOWN
+from .levels import as_usual, level, loss, within
 from .scan import LEAST_BEFORE_MS, LEAST_LOSS, LEAST_NOW_MS, LEAST_SCORED, Sides, threshold
 from .timeline import HOUR_MS, ScoreNoise, ScoreTimeline
 
@@ -71,6 +72,8 @@ class Noticed:
 
 SOON_MS: Final = 4 * HOUR_MS
 """What began so long ago is known well enough for most decisions; a day tells smaller falls."""
+CLEAR_RISE_Z: Final = 3.0
+"""A score is better than usual beyond so many errors."""
 CLEARLY: Final = 1.25
 """A fall that was noticed sooner is told beside the smallest one where it is so much larger."""
 
@@ -120,6 +123,31 @@ def joined_leasts(parts: Sequence[Least]) -> Least:
     """Of series in parts, those of all, in order."""
     drops, begun = ([getattr(each, name) for each in parts] for name in ("drop", "begun_ms"))
     return Least(parts[0].lane, np.concatenate(drops), np.concatenate(begun))
+
+
+def rise_of(gained: Floats, z: Floats) -> Floats:
+    """The share by which a score is clearly better than what earlier weeks or days have, else 0: a
+    fall back to what they have is none, so that one has to be larger by that. `z` is that of the
+    gain, both have any shape."""
+    with np.errstate(invalid="ignore"):
+        is_clear = (gained > LEAST_LOSS) & (z > CLEAR_RISE_Z)
+    return np.asarray(np.where(is_clear, gained, 0.0))
+
+
+def beyond_rise(
+    least: Least, timeline: ScoreTimeline, directions: Floats, noise: ScoreNoise
+) -> Least:
+    """The smallest fall that lane `hour` would find where scores are better than the weeks before
+    since it would have begun."""
+    if timeline.usual is None:
+        return least
+    end_ms = np.full(len(directions), float(timeline.ends[-1]))
+    begun_ms = np.where(np.isfinite(least.begun_ms), least.begun_ms, end_ms)
+    now = level(timeline, within(timeline, begun_ms, end_ms))
+    lost = loss(as_usual(now), now, directions, noise)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        gained = -lost.amount / np.abs(lost.expected)
+    return replace(least, drop=least.drop + rise_of(gained, lost.z))
 
 
 def by_earlier(

@@ -30,6 +30,7 @@ from ..changes import (
     ScoreTimeline,
     Story,
     ToldAs,
+    beyond_rise,
     by_earlier,
     called,
     calls_of,
@@ -41,6 +42,7 @@ from ..changes import (
     noise_of,
     onsets,
     parted,
+    rise_of,
     scan,
     scanned_leasts,
     sides,
@@ -160,7 +162,7 @@ class ChangeDetector:
         calling = without_standing(look, self.falls)
         calls, by_hour = _scanned(calling, directions, noise)
         found = [_of_hour(calling, directions, calls, noise)]
-        noticeable = [*by_hour]
+        noticeable = [beyond_rise(each, look.timeline, directions, noise) for each in by_hour]
         rows = _rows_of(segments, basis.gauges.segments)
         comparisons = [each for each in basis.comparisons if not each.is_doubtful]
         for against, z, leasts in self._against_usual(comparisons, of_metrics):
@@ -250,16 +252,17 @@ class ChangeDetector:
         sides = sides_of(comparison.recent, periods, self._plan)
         of_periods = made_of(periods, self._plan, of_days=unit == "day")
         directions = np.where(self._signs != 0, self._signs, np.nan)
-        z = compare(sides, of_periods, noise, directions).z
+        compared = compare(sides, of_periods, noise, directions)
+        rise = rise_of(-compared.loss_ratio, compared.z)
         base = np.where(sides.baseline != 0, np.abs(sides.baseline), np.nan)
         error = np.hypot(sides.stderr, sides.baseline_stderr) / base
         noise = replace(noise, drift_ratio=noise.drift_at(base))
         # Three windows of 1h make one of 3h.
         windows = ((1, error), (3, error / np.sqrt(3))) if hours == 1 else ((hours, error),)
-        return z, [
+        return compared.z, [
             (
                 comparison.until_ms - length * self._plan.hour_ms,
-                by_earlier(length, of_length, of_periods.periods, unit, noise),
+                by_earlier(length, of_length, of_periods.periods, unit, noise) + rise,
             )
             for length, of_length in windows
         ]
@@ -355,5 +358,5 @@ def _lows(falls: Iterable[Fall], over: Iterable[Story]) -> Iterator[Low]:
         for moved in (*own, *story.shares):
             yield Low(moved.series[:2], story.fall.onset.likely, story.fall.ended_ms or 0.0)
     for fall in falls:
-        if fall.ended_ms is not None and fall.incomparable_ms is None:
+        if fall.ended_ms is not None and fall.incomparable_ms is None and not fall.rose:
             yield Low(fall.series[:2], fall.onset.likely, fall.ended_ms)

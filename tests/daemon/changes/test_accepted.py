@@ -14,10 +14,12 @@ from relevanced.daemon.changes import (
     Fall,
     FallCall,
     FallOnset,
+    Least,
     Look,
     ScoreNoise,
     ScoreTimeline,
     accepted,
+    beyond_rise,
     fallen,
     followed,
 )
@@ -28,10 +30,10 @@ NOW_MS = 40 * DAY_MS
 LEVEL, LOW = 0.6, 0.4
 
 
-def look(levels: list[float], *, knows_weeks: bool = True) -> Look:
+def look(levels: list[float], *hours: float, knows_weeks: bool = True) -> Look:
     """Hours with 1,000 searches each of one series, whose level on each of the last days is this
-    one; 0.6 is usual."""
-    scores = np.repeat(levels, 24)[:, None]
+    one, and then in so many hours; 0.6 is usual."""
+    scores = np.array([*np.repeat(levels, 24), *hours])[:, None]
     starts = NOW_MS - HOUR_MS * np.arange(len(scores), 0, -1)
     scored = np.full(scores.shape, 1000.0)
     hourly = np.ones(len(starts), np.bool_)
@@ -39,6 +41,11 @@ def look(levels: list[float], *, knows_weeks: bool = True) -> Look:
     sums = scored * scores
     timeline = ScoreTimeline(starts, starts + HOUR_MS, scored, sums, sums, hourly, usual)
     return Look(timeline, [SERIES], np.ones(1), ScoreNoise())
+
+
+def by_look(falls: list[Fall], seen: Look) -> tuple[list[Fall], list[Fall]]:
+    """(what is followed, what is accepted) by a look that calls nothing."""
+    return accepted(falls, seen, seen.timeline, [])
 
 
 def open_since(days: float) -> Fall:
@@ -120,7 +127,7 @@ def test_what_is_accepted_is_forgotten_once_no_week_before_it_is_looked_at() -> 
     known, forgotten = (
         replace(open_since(days), accepted_ms=NOW_MS - 10 * DAY_MS) for days in (34.9, 35)
     )
-    assert accepted([known, forgotten], look([LOW] * 14), []) == ([], [known])
+    assert by_look([known, forgotten], look([LOW] * 14)) == ([], [known])
     assert KEPT_MS == 35 * DAY_MS
 
 
@@ -138,15 +145,79 @@ def test_what_is_accepted_is_forgotten_once_no_week_before_it_is_looked_at() -> 
 def test_a_rise_that_lasts_is_accepted(
     levels: list[float], knows_weeks: bool, is_raised: bool
 ) -> None:
-    still, usual = accepted([], look(levels, knows_weeks=knows_weeks), [])
+    still, usual = by_look([], look(levels, knows_weeks=knows_weeks))
     assert still == [] and [each.rose for each in usual] == [True] * is_raised
     for rose in usual:
         assert rose.onset.likely == pytest.approx(NOW_MS - 3 * DAY_MS, abs=HOUR_MS)
-        (again,) = accepted(usual, look([0.7] * 14), [])[1]
+        (again,) = by_look(usual, look([0.7] * 14))[1]
         assert again == rose, "once"
 
 
 def test_what_is_low_does_not_rise() -> None:
     """It recovers, or got better."""
     fall = open_since(4)
-    assert accepted([fall], look([0.6] * 11 + [0.7] * 3), []) == ([fall], [])
+    assert by_look([fall], look([0.6] * 11 + [0.7] * 3)) == ([fall], [])
+
+
+RISE = [LEVEL] * 12, [0.75] * 6 + [LEVEL] * 2
+"""Of six hours, over for two."""
+
+
+def test_what_is_as_in_the_weeks_before_a_rise_did_not_fall() -> None:
+    """No hour of the rise is usual then, and it is forgotten when no week of it is looked at."""
+    seen = look(RISE[0], *RISE[1])
+    (rose,) = followed([], seen, seen.timeline, [call("hour", 2)]).falls
+    starts, ends = seen.timeline.starts, seen.timeline.ends
+    assert rose.rose and not rose.is_followed
+    left_out = fallen([rose], [SERIES], starts, ends)[:, 0]
+    assert left_out[-8:-2].all() and left_out.sum() <= 8
+    assert by_look([rose], look([LEVEL] * 14)) == ([], [rose])
+    late = replace(seen, timeline=replace(seen.timeline, ends=ends + KEPT_MS))
+    assert by_look([rose], late) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("days", "hours", "lane", "knows_weeks", "has_accepted"),
+    [
+        ([LEVEL] * 12, [0.75] * 6 + [0.5] * 2, "hour", True, False),  # lower than weeks
+        ([LEVEL] * 6 + [0.75] * 6, [0.75] * 6 + [LEVEL] * 2, "hour", True, False),  # too old
+        ([LEVEL] * 12, [0.61] * 6 + [LEVEL] * 2, "hour", True, False),  # too small
+        (*RISE, "weeks", True, False),
+        (*RISE, "hour", False, False),
+        (*RISE, "hour", True, True),  # it was repaired, and breaks again
+        ([LEVEL], [0.75] * 6 + [LEVEL] * 2, "hour", True, False),  # nothing is known of before
+    ],
+)
+def test_other_falls_after_a_rise_are_told(
+    days: list[float], hours: list[float], lane: str, knows_weeks: bool, has_accepted: bool
+) -> None:
+    seen = look(days, *hours, knows_weeks=knows_weeks)
+    known = [replace(open_since(20), accepted_ms=NOW_MS - 7 * DAY_MS)] * has_accepted
+    found = followed(known, seen, seen.timeline, [call(lane, 2)]).falls
+    assert [each.is_followed for each in found if not each.rose and each not in known] == [True]
+
+
+@pytest.mark.parametrize(("begun_hours", "drop"), [(6, 0.05 + 0.25), (200, 0.05)])
+def test_no_fall_back_to_the_weeks_before_is_promised(begun_hours: float, drop: float) -> None:
+    seen = look([LEVEL] * 12, *[0.75] * 6)
+    begun_ms = np.array([NOW_MS - begun_hours * HOUR_MS])
+    least = Least("hour", np.array([0.05]), begun_ms)
+    found = beyond_rise(least, seen.timeline, seen.directions, seen.noise)
+    assert found.drop == pytest.approx([drop]) and found.begun_ms is begun_ms
+
+
+@pytest.mark.parametrize(
+    ("lasted", "low", "level", "is_accepted"),
+    [(4, 4, LEVEL, True), (4, 3, LEVEL, False), (1, 2, LEVEL, False), (4, 4, 0.5, False)],
+)
+def test_what_fell_back_is_accepted_once_it_has_lasted_as_long_as_the_rise(
+    lasted: int, low: int, level: float, is_accepted: bool
+) -> None:
+    """Where it is what it was before both."""
+    rose = replace(open_since(lasted + low), rose=True, accepted_ms=NOW_MS - low * DAY_MS)
+    fall = open_since(low)
+    seen = look([LEVEL] * (14 - lasted - low) + [0.75] * lasted + [level] * low)
+    found = by_look([fall, rose], seen)
+    assert found == (
+        ([], [replace(fall, accepted_ms=NOW_MS), rose]) if is_accepted else ([fall], [rose])
+    )

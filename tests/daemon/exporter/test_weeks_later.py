@@ -218,6 +218,17 @@ def test_nothing_falls_a_week_after_scores_rose_for_good(weeks: int) -> None:
     assert not any(told), [at for at, each in enumerate(told) if each]
 
 
+def test_nothing_falls_where_a_rise_ends_nor_a_week_after_it() -> None:
+    """One week is known: these hours are the only ones that tell what is usual then."""
+    rose_ms = NOW_MS - 8 * DAY_MS
+    end_ms = rose_ms + 3 * HOUR_MS
+    rises = levels_of((rose_ms, 1.3), (end_ms, 1.0))
+    site = Site(rose_ms - 8 * DAY_MS, NOW_MS * 2, 0.0, 40, shape=rises)
+    times = [end_ms + minutes * MINUTE_MS for minutes in (-10, 10, 20, 60)]
+    week = range(rose_ms + WEEK_MS + HOUR_MS, rose_ms + WEEK_MS + 2 * HOUR_MS, 5 * MINUTE_MS)
+    assert not any(told_at(site, [*times, *week]))
+
+
 def test_what_has_fallen_for_good_is_usual_in_the_end_and_can_fall_again() -> None:
     """Neither its end nor the week in which earlier weeks learn of it is news; the next fall is,
     until its repair."""
