@@ -111,10 +111,11 @@ def _run(
     from ..errors import Damaged, StartError, Unavailable
     from ..recompute.backfill import BackfillRefused as Refused, HoursToFill as Asked, backfill
     from ..recompute.files import NoRoom, UnknownTopic
+    from ..recompute.from_kafka import RecordsGone
     from ..worker import LogChanged, configure_allocator
 
     configure_allocator()
-    known = (Refused, Unavailable, Damaged, StartError, LogChanged, OverflowError)
+    known = (Refused, Unavailable, Damaged, StartError, LogChanged, RecordsGone, OverflowError)
     console = Console(file=sys.stderr, quiet=not progress)
     try:
         with Progress(console=console, transient=True) as bars:

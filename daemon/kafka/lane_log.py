@@ -52,6 +52,17 @@ class LogSpan:
         """Whether the log still has every offset from `begin` on."""
         return self.earliest <= self.begin
 
+    @property
+    def has_lost_all(self) -> bool:
+        """Whether the log had records, and all of them were deleted."""
+        return 0 < self.end <= self.earliest
+
+    @property
+    def has_lost_beginning(self) -> bool:
+        """Whether records were deleted that no record before `begin` dates: they may be of any
+        time."""
+        return self.earliest > 0 and self.begin <= self.earliest
+
 
 class LaneLog:
     """The log of one lane while it is read. Made by `LaneLogs.open`."""

@@ -325,8 +325,8 @@ def backfill(
 
 
 class KafkaHours:
-    """The records that Kafka has of the input topics. Raises Unavailable, StartError, LogChanged
-    and OverflowError."""
+    """The records that Kafka has of the input topics. Raises Unavailable, StartError, LogChanged,
+    RecordsGone and OverflowError."""
 
     words = "Kafka"
 

@@ -54,7 +54,8 @@ class Settled:
 
     @property
     def has_events(self) -> bool:
-        """Whether the lane has counted an event: of one that has not, nothing is missing."""
+        """Whether the lane has counted an event. Of one that has not, nothing is missing: where its
+        log has lost its beginning, nothing is computed from it."""
         return has_events(self.lane)
 
     @property

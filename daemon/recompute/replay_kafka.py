@@ -31,7 +31,7 @@ from ..storage import LaneStore, Namespace, namespace
 from ..worker import LogChanged, configure_allocator
 from . import tables
 from .driver import LATEST_MS
-from .from_kafka import Show, lanes_from_kafka
+from .from_kafka import RecordsGone, Show, lanes_from_kafka
 from .hour_rows import AllHours, HourRows, Segment, add_stored, empty, plan_of_hours
 from .libraries import whole_index
 from .proof import stored_lane
@@ -130,8 +130,8 @@ def _pair(row: Row, name: str, form: str) -> str:
 
 async def computed_hours(config: Config, span: range, show: Show) -> AllHours:
     """Return the hours that begin in the span, as this configuration counts the records that Kafka
-    has, and grades them by the whole index. Raises Unavailable, StartError, LogChanged and
-    OverflowError."""
+    has, and grades them by the whole index. Raises Unavailable, StartError, LogChanged, RecordsGone
+    and OverflowError."""
     plan, index = plan_of_hours(config.plan), whole_index(config)
     found = AllHours(HourRows(plan, span))
     if index is not None:
@@ -200,7 +200,7 @@ def replay_hours(config: Config, asked: AskedHours, output: str, *, progress: bo
 
             computed = asyncio.run(computed_hours(config, span, show))
         stored = asyncio.run(stored_hours(of_workers, span))
-    except (Unavailable, StartError, LogChanged, OverflowError) as error:
+    except (Unavailable, StartError, LogChanged, RecordsGone, OverflowError) as error:
         raise click.ClickException(str(error)) from error
     _print(computed, stored, output)
     if unproven := unproven_text(computed.clicks):

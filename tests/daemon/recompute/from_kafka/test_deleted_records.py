@@ -1,0 +1,126 @@
+"""What Kafka has deleted may have been of any hour, unless what it still has tells."""
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any, Final
+
+import pytest
+
+from relevanced.daemon.config import LogEnd, load
+from relevanced.daemon.kafka import LogSpan
+from relevanced.daemon.panes import HOUR_MS
+from relevanced.daemon.recompute import from_kafka
+from relevanced.daemon.recompute.from_kafka import RecordsGone
+from relevanced.daemon.recompute.replay_kafka import computed_hours
+
+NOON: Final = 1_795_176_000_000
+SPAN: Final = range(NOON, NOON + 3 * HOUR_MS, HOUR_MS)
+MONTH: Final = 30 * 24 * HOUR_MS
+
+
+class Log:
+    """The log of one topic-partition from an offset on, in the place of one in Kafka."""
+
+    def __init__(self, times_ms: Sequence[int], deleted: int = 0, *, are_events: bool = True):
+        self.times_ms, self.earliest, self.end = times_ms, deleted, len(times_ms)
+        self._are_events = are_events
+
+    def begin(self, since_ms: int) -> int:
+        left = range(self.earliest, self.end)
+        return next((n for n in left if self.times_ms[n] >= since_ms), self.end)
+
+    def record(self, offset: int) -> Any:
+        at, event = self.times_ms[offset], dict(type="impression", query="a", items=["x"])
+        event |= {"impression_id": f"{id(self)}-{offset}", "timestamp": at}
+        value = json.dumps(event).encode() if self._are_events else b"no event"
+        fields = dict(timestamp=at, timestamp_type=0, key=None, value=value, headers=())
+        return SimpleNamespace(topic="", partition=0, offset=offset, **fields)
+
+
+class LaneLog:
+    """See `kafka.LaneLog`."""
+
+    share_read = 1.0
+
+    def __init__(self, logs: Mapping[str, Log], begin: Mapping[str, int]) -> None:
+        self._logs, self.next_offsets = logs, {**begin}
+        self.spans = {n: LogSpan(begin[n], log.end, log.earliest) for n, log in logs.items()}
+
+    @property
+    def unread(self) -> list[str]:
+        return [name for name, at in self.next_offsets.items() if at < self.spans[name].end]
+
+    @property
+    def is_read(self) -> bool:
+        return not self.unread
+
+    async def take(self, name: str, most: int) -> list[Any]:
+        first = self.next_offsets[name]
+        self.next_offsets[name] = until = min(first + most, self.spans[name].end)
+        return [self._logs[name].record(offset) for offset in range(first, until)]
+
+
+def hours(monkeypatch: pytest.MonkeyPatch, *lanes: Mapping[str, Log]) -> list[int]:
+    """The impressions of each hour of the span that is whole."""
+
+    class LaneLogs:
+        def __init__(self, _: object) -> None:
+            self.lanes = len(lanes)
+
+        async def __aenter__(self) -> "LaneLogs":
+            return self
+
+        async def __aexit__(self, *_: object) -> None: ...
+
+        async def offsets(self, lane: int, at: object, now_ms: int) -> dict[str, int]:
+            logs = lanes[lane].items()
+            return {n: log.end if at is LogEnd.LATEST else log.begin(now_ms) for n, log in logs}
+
+        async def open(self, lane: int, begin: Mapping[str, int], *_: object) -> LaneLog:
+            return LaneLog(lanes[lane], begin)
+
+    async def show(_: float) -> None: ...
+
+    monkeypatch.setattr(from_kafka, "LaneLogs", LaneLogs)
+    topics = json.dumps(list(lanes[0]))
+    config = load(f"[kafka]\ntopics = {topics}\n[segments]\ngroupings = []\n", {}, "test")
+    found = asyncio.run(computed_hours(config, SPAN, show)).clicks
+    return [int(found.rows[start]["all", "all"][0]) for start in found.starts]
+
+
+TIMES: Final = range(NOON, SPAN.stop + HOUR_MS, 6 * 60_000)
+
+
+def test_hours_are_refused_where_a_partition_has_lost_all_of_its_records(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert hours(monkeypatch, {"t": Log(TIMES)}, {"t": Log(TIMES)}) == [20, 20, 20]
+    emptied = {"t": Log(TIMES, len(TIMES))}
+    with pytest.raises(RecordsGone, match=r"records of t\[1\], .* recorded events as FILE"):
+        hours(monkeypatch, {"t": Log(TIMES)}, emptied)
+    with pytest.raises(RecordsGone, match=r"records of t\[0\], "):
+        hours(monkeypatch, {"t": emptied["t"], "u": Log(TIMES)})
+
+
+def test_hours_are_refused_where_no_event_is_left_after_what_was_deleted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pytest.raises(RecordsGone, match=r"records of t\[1\], "):
+        hours(monkeypatch, {"t": Log(TIMES)}, {"t": Log(TIMES, 5, are_events=False)})
+
+
+QUIET: Final = {
+    "never written to": Log([]),
+    "nothing since": Log([NOON - MONTH] * 3),
+    "nothing since, and older ones deleted": Log([NOON - MONTH] * 3, 2),
+    "no event, and older ones deleted": Log([NOON - MONTH] * 3 + [NOON], 2, are_events=False),
+}
+
+
+@pytest.mark.parametrize("quiet", QUIET)
+def test_partition_that_was_quiet_before_the_hours_lacks_nothing(
+    quiet: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert hours(monkeypatch, {"t": Log(TIMES)}, {"t": QUIET[quiet]}) == [10, 10, 10]
