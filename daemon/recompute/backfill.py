@@ -19,7 +19,6 @@ from ..storage import (
     Filling,
     Generation,
     InForce,
-    LaneStore,
     LayoutRegistry,
     Namespace,
     PastStore,
@@ -37,7 +36,7 @@ from .driver import LATEST_MS, LaneDriver, Settled
 from .files import FileEvents, file_lane
 from .from_kafka import Show, lanes_from_kafka
 from .hour_rows import plan_of_hours
-from .redis_client import connected
+from .redis_client import connected, whole_lanes
 from .whole_hours import ImpressionsByHour, whole_hours
 
 
@@ -207,15 +206,13 @@ class Backfill:
 
     async def _views(self) -> Sequence[LaneView]:
         """The lanes with all that decides which hours they have, and no rows."""
-        store, views = LaneStore(self._client, self._name), list[LaneView]()
-        for lane in range(await self._namespace.lanes()):
-            delta = await store.read(lane, "", None, 1)
-            if delta is not None:
-                mirror = Mirror(lane, self._plan)
-                mirror.apply(delta)
-                view, nothing = mirror.view(), dict[int, bytes]()
-                starts = dict.fromkeys(view.hours, nothing)
-                views.append(replace(view, panes={}, totals={}, hours=starts))
+        views = list[LaneView]()
+        async for lane, delta in whole_lanes(self._client, self._config):
+            mirror = Mirror(lane, self._plan)
+            mirror.apply(delta)
+            view, nothing = mirror.view(), dict[int, bytes]()
+            starts = dict.fromkeys(view.hours, nothing)
+            views.append(replace(view, panes={}, totals={}, hours=starts))
         return covered(views, self._plan)
 
     async def _fillings(self) -> list[StoredPast]:

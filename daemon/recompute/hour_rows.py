@@ -16,10 +16,17 @@ from ..lane import PAGE_ROWS, Pages, RowSet, latest_ms
 from ..panes import HOUR_MS
 from ..plan import ALL, BY_JUDGEMENTS, Plan
 from ..storage import unpack_page, whole_or_damaged
-from ..views import LaneFiles, grading_at
+from ..views import (
+    COUNTS_CELL,
+    HourSources,
+    LaneFiles,
+    LaneView,
+    covered,
+    grading_at,
+)
 from .buckets import NO_END
 from .driver import LATEST_MS, Settled, judged_rows
-from .proof import NOT_COUNTED, StoredLane, names_of
+from .proof import NOT_COUNTED, StoredLane
 
 Segment = tuple[str, str]
 """(grouping, segment)."""
@@ -45,15 +52,21 @@ class HourRows:
     """Hours of which a lane has lost rows."""
     settled_ms: int = LATEST_MS
     """What begins here or later may lack feedback that has not come yet."""
+    lacking: dict[int, frozenset[str]] = field(default_factory=dict)
+    """Start of an hour → the metrics that some lane did not have then: their columns say
+    nothing."""
 
     def add(self, start: int, names: Sequence[tuple[int, str]], pages: Pages) -> None:
-        """Add the rows of one hour of one lane, with its segments by id."""
+        """Add the rows of one hour of one lane, with its segments by id: (index of the grouping,
+        segment). Those of `NOT_COUNTED` are left out."""
         if start not in self.span:
             return
         into, named = self.rows.setdefault(start, {}), self.plan.grouping_names
         for page, rows in pages.items():
             for index in np.flatnonzero(rows.any(axis=1)).tolist():
                 grouping, value = names[page * PAGE_ROWS + index]
+                if grouping == NOT_COUNTED:
+                    continue
                 segment = named[grouping], value
                 into[segment] = into[segment] + rows[index] if segment in into else rows[index] + 0
 
@@ -155,6 +168,47 @@ class AllHours:
             )
 
 
+def nothing(plan: Plan, span: range) -> AllHours:
+    """The hours of no lane."""
+    return AllHours(HourRows(plan, span), None if plan.judged is None else empty(plan, span))
+
+
+def stored_rows(
+    views: Sequence[LaneView], graded: Sequence[StoredLane], plan: Plan, span: range
+) -> AllHours:
+    """The hours that begin in the span, of all lanes: what exporters know of them without what was
+    filled. `graded`: the lanes with events, where something is judged. Raises Damaged."""
+    found = nothing(plan, span)
+    if found.judged is not None:
+        for lane in graded:
+            add_stored(found.judged, lane)
+    sources = HourSources.of(covered(views, plan), (), plan)
+    _add_known(found.clicks, sources)
+    if found.judged is not None and sources.coverage is not None:
+        judged, whole_ms = found.judged.rows, sources.coverage.hours
+        judged.missing.update(start for start in judged.rows if start < whole_ms)
+    return found
+
+
+def _add_known(into: HourRows, sources: HourSources) -> None:
+    """Add the hours that the lanes have, as far as all of them do."""
+    at = {name: index for index, name in enumerate(into.plan.grouping_names)}
+    for view in sources.views:
+        if view.has_events:
+            into.settled_ms = min(into.settled_ms, view.settled_before or 0)
+        names = [(at.get(name, NOT_COUNTED), segment) for name, segment in view.names.segments]
+        for start in view.hours:
+            if start in into.span:  # unpacks no other
+                pages = {p: view.hour_rows(into.plan, start, p) for p in view.hours[start]}
+                into.add(start, names, pages)
+    for start in into.rows:
+        known = sources.known(start)[0]
+        metrics = enumerate(into.plan.metrics, COUNTS_CELL + 1)
+        into.lacking[start] = frozenset(of.name for cell, of in metrics if not known[cell])
+        if not known[COUNTS_CELL]:
+            into.missing.add(start)
+
+
 def add_stored(into: JudgedHourRows, stored: StoredLane) -> None:
     """Add the judged hours of a lane, as they are stored. Raises Damaged."""
     head, plan = stored.head, stored.plan
@@ -175,12 +229,4 @@ def add_stored(into: JudgedHourRows, stored: StoredLane) -> None:
     with whole_or_damaged(f"lane {stored.lane}, judged hours"):
         for start, pages in stored.optional_rows[BY_JUDGEMENTS][1].items():
             for page, data in pages.items():
-                rows = unpack_page(data).copy()
-                rows[_left_out(stored.names, page)] = 0
-                into.rows.add(start, stored.names, {page: rows})
-
-
-def _left_out(names: Sequence[tuple[int, str]], page: int) -> list[int]:
-    """The rows of a page of segments that the plan does not have."""
-    of_page = names_of(names, page)
-    return [row for row, (grouping, _) in enumerate(of_page) if grouping == NOT_COUNTED]
+                into.rows.add(start, stored.names, {page: unpack_page(data)})

@@ -1,4 +1,4 @@
-"""The client of the Redis that a configuration names."""
+"""The client of the Redis that a configuration names, and the lanes that are there."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -6,7 +6,17 @@ from urllib.parse import unquote
 
 from ..config import Config, split_address
 from ..logins import Credential, NoteToken, Password, ignore_token
-from ..storage import Access, Client, close, connect
+from ..storage import (
+    Access,
+    Client,
+    DamagedLane,
+    LaneDelta,
+    LaneStore,
+    Namespace,
+    close,
+    connect,
+    namespace,
+)
 
 
 def client_of(config: Config, note: NoteToken = ignore_token) -> Client:
@@ -44,3 +54,17 @@ async def connected(config: Config) -> AsyncIterator[Client]:
         yield client
     finally:
         await close(client)
+
+
+async def whole_lanes(client: Client, config: Config) -> AsyncIterator[tuple[int, LaneDelta]]:
+    """Each lane that was ever claimed, ascending, with all that readers follow. Raises Unavailable,
+    and Damaged where one of them cannot be read: a sum without it would be too small."""
+    name = namespace(config)
+    lanes, store = Namespace(client, config.redis.namespace, name), LaneStore(client, name)
+    begun = await lanes.begun()  # asked first: a lane that begins later may have no head yet
+    for lane in range(await lanes.lanes()):
+        delta = await store.read(lane, "", None, 1)
+        if delta is not None:
+            yield lane, delta
+        elif lane in begun:
+            raise DamagedLane(lane, "its head is gone")

@@ -8,7 +8,7 @@ and no consumer group is joined.
 import asyncio
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -27,18 +27,27 @@ from ..errors import Damaged, StartError, Unavailable
 from ..events import instant_ms, timestamp_text
 from ..panes import HOUR_MS
 from ..plan import Plan
-from ..storage import LaneStore, Namespace, namespace
+from ..storage import LaneDelta
+from ..views import LaneView, Mirror
 from ..worker import LogChanged, configure_allocator
 from . import tables
 from .driver import LATEST_MS
 from .from_kafka import RecordsGone, Show, lanes_from_kafka
-from .hour_rows import AllHours, HourRows, Segment, add_stored, empty, plan_of_hours
+from .hour_rows import (
+    AllHours,
+    HourRows,
+    Segment,
+    empty,
+    nothing,
+    plan_of_hours,
+    stored_rows,
+)
 from .libraries import whole_index
-from .proof import stored_lane
-from .redis_client import connected
+from .proof import StoredLane, stored_lane
+from .redis_client import connected, whole_lanes
 from .tables import NOTHING_JUDGED, Row, as_json_lines, title_of
 
-LEGEND: Final = "Computed now / stored; –: there is none. *: {} may still come."
+LEGEND: Final = "Computed now / stored; –: none, or not of all lanes. *: {} may still come."
 _STORED: Final = ("mean", "stderr", "scored", "impressions")
 FIELDS: Final = ("start", *tables.FIELDS, "settled", *(f"stored_{name}" for name in _STORED))
 """`settled` is False where feedback may still come, or searches to be judged."""
@@ -59,9 +68,7 @@ def scores(
         rows, stored_rows = computed.rows[start], stored.settled_rows(start)
         for segment in busiest:
             other = stored_rows.get(segment)
-            known = (
-                {} if other is None else {r["metric"]: r for r in _of(other, segment, stored.plan)}
-            )
+            known = {} if other is None else _by_metric(other, segment, stored, start)
             absent = {} if other is None else {"impressions": int(other[0])}
             for row in _of(rows[segment], segment, computed.plan) if segment in rows else ():
                 before = known.get(row["metric"], absent)
@@ -71,6 +78,13 @@ def scores(
 
 def _of(row: Integers, segment: Segment, plan: Plan) -> Iterator[Row]:
     return tables.rows_of(row[np.newaxis], [segment], plan)
+
+
+def _by_metric(row: Integers, segment: Segment, stored: HourRows, start: int) -> Mapping[str, Row]:
+    """The scores of an hour that all lanes have."""
+    lacking = stored.lacking.get(start, ())
+    found = {score["metric"]: score for score in _of(row, segment, stored.plan)}
+    return {metric: score for metric, score in found.items() if metric not in lacking}
 
 
 def judged_scores(computed: AllHours, stored: AllHours) -> Iterator[Row]:
@@ -143,33 +157,26 @@ async def computed_hours(config: Config, span: range, show: Show) -> AllHours:
 
 async def stored_hours(config: Config, span: range) -> AllHours:
     """Return the hours that begin in the span, as the workers of this configuration have stored
-    them; none where a lane has lost an hour, or is damaged. Raises Unavailable."""
-    found, name = _nothing(config.plan, span), namespace(config)
+    them: those that all lanes have; none where a lane is damaged. Raises Unavailable."""
     async with connected(config) as client:
         try:
-            for lane in range(await Namespace(client, config.redis.namespace, name).lanes()):
-                await _read(LaneStore(client, name), lane, found)
+            lanes = {lane: delta async for lane, delta in whole_lanes(client, config)}
+            return hours_of(lanes, config.plan, span)
         except Damaged:
-            return _nothing(config.plan, span)  # a sum without this lane would be too small
-    return found
+            return nothing(config.plan, span)  # a sum without this lane would be too small
 
 
-def _nothing(plan: Plan, span: range) -> AllHours:
-    return AllHours(HourRows(plan, span), None if plan.judged is None else empty(plan, span))
-
-
-async def _read(store: LaneStore, lane: int, found: AllHours) -> None:
-    delta = await store.read(lane, "", None, 1)
-    if delta is None or not any(delta.head.counts.get("events", {}).values()):
-        return
-    rows = found.clicks
-    stored = stored_lane(lane, delta.head, delta.names, delta.pages, rows.plan)
-    rows.settled_ms = min(rows.settled_ms, delta.head.state.settled_before or 0)
-    rows.missing.update(delta.head.state.lost_hours)
-    for start in stored.hours:
-        rows.add(start, stored.names, stored.rows(stored.hours[start], start, start))
-    if found.judged is not None:
-        add_stored(found.judged, stored)
+def hours_of(lanes: Mapping[int, LaneDelta], plan: Plan, span: range) -> AllHours:
+    """The same of all lanes by their numbers, as one read of the store found them. Raises
+    Damaged."""
+    views, graded = list[LaneView](), list[StoredLane]()
+    for lane, delta in lanes.items():
+        mirror = Mirror(lane, plan)
+        mirror.apply(delta)
+        views.append(mirror.view())
+        if plan.judged is not None and views[-1].has_events:
+            graded.append(stored_lane(lane, delta.head, delta.names, delta.pages, plan))
+    return stored_rows(views, graded, plan, span)
 
 
 WIDEST_TABLE = 10_000
