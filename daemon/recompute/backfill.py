@@ -11,6 +11,7 @@ from rich.progress import Progress
 
 from ..config import Config, layout_of
 from ..errors import Damaged
+from ..events import timestamp_text
 from ..lane import kept_rows
 from ..panes import HOUR_MS, pane_start
 from ..plan import Plan
@@ -31,7 +32,7 @@ from ..storage import (
 )
 from ..views import ALWAYS, HourSources, LaneView, Mirror, covered
 from ..worker import configure_allocator
-from .backfill_report import Filled
+from .backfill_report import Filled, range_of
 from .driver import LATEST_MS, LaneDriver, Settled
 from .files import FileEvents, file_lane
 from .from_kafka import Show, lanes_from_kafka
@@ -142,6 +143,37 @@ class HoursToFill:
     """Whether hours that earlier runs filled are counted again, and take their place."""
 
 
+def hours_asked_for(asked: HoursToFill, plan: Plan, kept_ms: int, now_ms: int) -> range:
+    """The starts of the hours that are over and kept. Raises BackfillRefused where none is."""
+    hour_ms = plan.hour_ms
+    until = min(now_ms, now_ms if asked.to_ms is None else asked.to_ms)
+
+    def hours_from(first_ms: int) -> range:
+        return range(pane_start(first_ms + hour_ms - 1, hour_ms), until - hour_ms + 1, hour_ms)
+
+    from_ms = 0 if asked.from_ms is None else asked.from_ms
+    if starts := hours_from(max(kept_ms, from_ms)):
+        return starts
+    if not hours_from(from_ms):
+        raise BackfillRefused("no whole hour that is over lies between --from and --to")
+    kept = timestamp_text(kept_ms)
+    raise BackfillRefused(f"hours that begin before {kept} are kept no longer (history.days)")
+
+
+def lacking_of(hours: range, sources: HourSources) -> range:
+    """From the first to the last of some hours of which something is missing."""
+    lacking = [start for start in hours if not sources.known(start).all()]
+    return range_of(lacking, hours.step) if lacking else range(0)
+
+
+def filled_already(staging: Staging, sources: HourSources) -> Sequence[int]:
+    """The starts of the hours that a source has whole, and of which earlier runs filled what the
+    lanes lack."""
+    left_out = set(staging.left_out)
+    whole = (start for start in staging.filled if start not in left_out)
+    return [start for start in whole if sources.filled(start).any()]
+
+
 class Backfill:
     """One run, on the namespace of a configuration."""
 
@@ -164,10 +196,15 @@ class Backfill:
                 "another backfill is under way in this namespace: wait for its end"
             )
         try:
-            missing, sources = await self._missing(asked)
-            if not missing:
-                return Filled(self._plan, missing, source.words)
-            return await self._fill(generation, missing, sources, source, show, asked.replaces)
+            hours, sources = await self._hours(asked)
+            missing = lacking_of(hours, sources)
+            filled = Filled(self._plan, missing, source.words)
+            if missing:
+                filled = await self._fill(
+                    generation, missing, sources, source, show, asked.replaces
+                )
+            is_cut = asked.from_ms is not None and asked.from_ms < sources.kept_ms
+            return replace(filled, asked=hours, is_cut=is_cut)
         finally:
             await self._past.end()
 
@@ -187,22 +224,14 @@ class Backfill:
             )
         return generation
 
-    async def _missing(self, asked: HoursToFill) -> tuple[range, HourSources]:
-        """From the first to the last hour of which something is missing, and what is there and
-        stays."""
+    async def _hours(self, asked: HoursToFill) -> tuple[range, HourSources]:
+        """The hours that are asked for, and what is there and stays. Raises BackfillRefused."""
         past = [] if asked.replaces else await self._fillings()
         sources = HourSources.of(await self._views(), past, self._plan)
-        now_ms, hour_ms = await self._namespace.now_ms(), self._plan.hour_ms
-        kept_ms = sources.kept_ms
+        now_ms, kept_ms = await self._namespace.now_ms(), sources.kept_ms
         if kept_ms == ALWAYS and asked.from_ms is None:  # no lane has settled yet
             kept_ms = kept_rows.kept_from(now_ms, self._plan)
-        first = max(kept_ms, 0 if asked.from_ms is None else asked.from_ms)
-        until = min(now_ms, now_ms if asked.to_ms is None else asked.to_ms)
-        starts = range(pane_start(first + hour_ms - 1, hour_ms), until - hour_ms + 1, hour_ms)
-        lacking = [start for start in starts if not sources.known(start).all()]
-        if not lacking:
-            return range(0), sources
-        return range(lacking[0], lacking[-1] + hour_ms, hour_ms), sources
+        return hours_asked_for(asked, self._plan, kept_ms, now_ms), sources
 
     async def _views(self) -> Sequence[LaneView]:
         """The lanes with all that decides which hours they have, and no rows."""
@@ -265,6 +294,7 @@ class Backfill:
             gained,
             lacking,
             staging.left_out,
+            filled_already(staging, sources),
         )
 
     def _filling(

@@ -33,17 +33,28 @@ class Filled:
     """How many hours of `missing` the lanes lack something of; None: all."""
     left_out: Sequence[int] = ()
     """The starts of the hours of which the source may lack events."""
+    already: Sequence[int] = ()
+    """The starts of the whole hours of the source of which earlier runs filled what the lanes
+    lack."""
+    asked: range = range(0)
+    """The hours that were looked at, by their starts."""
+    is_cut: bool = False
+    """Whether earlier ones were asked for, which are kept no longer."""
 
     @property
     def is_filled(self) -> bool:
         """Whether nothing is missing that could be filled."""
-        return not self.missing or bool(self.whole)
+        return not self.missing or bool(self.gained) or bool(self.already)
 
 
 def lines(filled: Filled) -> Iterator[str]:
     """A run in words."""
+    if filled.is_cut:
+        first = timestamp_text(filled.asked.start)
+        yield f"Hours before {first} are kept no longer (history.days)."
     if not filled.missing:
-        yield "Nothing is missing: the lanes, or earlier runs, have every column of every hour."
+        hours = _span(filled.asked)
+        yield f"Nothing is missing: the lanes, or earlier runs, have every column of {hours}."
         return
     yield f"Some or all columns are missing: {_span(filled.missing, filled.lacking)}."
     if filled.gained:
@@ -52,9 +63,9 @@ def lines(filled: Filled) -> Iterator[str]:
         yield from (f"  {line}" for line in _columns(filled.plan, filled.gained))
         if filled.plan.judged is not None:
             yield NOT_JUDGED
-    elif filled.whole:
-        whole = len(filled.whole) - sum(start in filled.whole for start in filled.left_out)
-        yield f"Filled already, as far as {filled.source} has it: {_span(filled.whole, whole)}."
+    elif filled.already:
+        already = _span(range_of(filled.already, filled.plan.hour_ms), len(filled.already))
+        yield f"Filled already, as far as {filled.source} has it: {already}."
     else:
         yield f"Nothing was filled: {filled.source} has no whole hour of what is missing."
         yield from _left_out(filled)

@@ -90,7 +90,8 @@ def test_day_whose_file_is_missing_is_left_out_and_said(tmp_path: Path) -> None:
     assert set(found.values()) == {60} and found.keys() == {*range(1, 23), *range(49, 71)}
     whole, left_out = staging.filled, staging.left_out
     assert len(left_out) == 26, "with the hours in which the files beside it end and begin"
-    said = list(lines(Filled(CONFIG.plan, SPAN, "2 files", whole, left_out=left_out)))
+    already = [NOON + hour * HOUR_MS for hour in found]
+    said = list(lines(Filled(CONFIG.plan, SPAN, "2 files", whole, (), None, 70, left_out, already)))
     assert any(line.startswith("Left out of 2 files: ") for line in said), said
     assert any("(44 of 70 hours)" in line for line in said), said
 
