@@ -7,6 +7,7 @@ import click
 
 from ..http import CLASSES_PATH, ClassFiles, LaneDatedFiles
 from ..judgements import read_classes
+from . import options
 from .daemon_client import Daemon
 from .dated_files import (
     add_options,
@@ -54,7 +55,8 @@ def add_file(file: str, start_ms: int, directory: str, config_file: str | None, 
     It is checked first. Only then the index of the directory lists it, with the hash of its bytes,
     and only what is listed is read. A file is never changed: a correction is another file.
     """
-    put_in_place(read_classes, file, start_ms, directory, config_file, past=past)
+    config = options.read(config_file, {}, takes_sources=True)
+    put_in_place(read_classes, file, start_ms, directory, config, past=past)
 
 
 def _lanes(attribute: str | None, daemon: Daemon) -> Sequence[LaneDatedFiles]:

@@ -82,7 +82,7 @@ def add_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """The argument and the options of a command that puts a file in place, as those of
     `put_in_place`."""
     for option in (
-        options.config_option("The configuration of the daemon, for events.max_future."),
+        options.config_option("The configuration of the daemon, whose limits FILE must keep to."),
         click.option(
             "--directory",
             required=True,
@@ -135,13 +135,13 @@ def put_in_place(
     file: str,
     start_ms: int,
     directory: str,
-    config_file: str | None,
+    config: Config,
     *,
     past: bool,
 ) -> None:
     """Put a copy of a file in place, and print from when it is in force; `past`: also from a time
     that has passed. Exits with 2 where it has a fault, or may not be put there."""
-    max_future_ms = options.read(config_file, {}, takes_sources=True).events.max_future_s * 1000
+    max_future_ms = config.events.max_future_s * 1000
     earliest_ms = 0 if past else earliest_start_ms(time.time_ns() // 1_000_000, max_future_ms)
     try:
         adding = partial(add, Path(directory), Path(file), start_ms, earliest_ms, read)
@@ -177,7 +177,7 @@ Asked = Callable[[Daemon], Sequence[LaneDatedFiles]]
 
 def lane_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options of a command that may ask a daemon about its lanes."""
-    text = "Ask for the lanes at the address of this configuration's http.listen."
+    text = "Keep to this configuration's limits, and ask for the lanes at its http.listen."
     with_config: Callable[..., Any] = options.config_option(text, None)(command)
     return click.option("--url", help="Ask for the lanes at the address of a daemon.")(with_config)
 

@@ -11,6 +11,7 @@ import numpy as np
 from relevanced.metrics import Floats, cohen_kappa, krippendorff_alpha
 
 from ..changes import sentences
+from ..config import Config
 from ..files import content
 from ..http import JUDGED_PATH, MISSING_PATH, MOST_PAIRS, Judged, LaneDatedFiles, UnjudgedItems
 from ..judgements import (
@@ -99,7 +100,8 @@ _max_grade = click.option(
     type=click.FloatRange(0, HIGHEST_GRADE, min_open=True),
     default=HIGHEST_GRADE,
     show_default=True,
-    help="Highest grade of the scale; a higher one is a fault.",
+    help="Highest grade of the scale; a higher one is a fault, as is one above judgements.max_grade"
+    " of a configuration that is given.",
 )
 
 
@@ -129,7 +131,8 @@ def check(
     --config, a running daemon says which lanes have adopted or refused each file, or will. The exit
     code is 2 where there is a fault, or a lane refuses a file.
     """
-    check_paths(paths, _reader(max_grade))
+    config = options.read(config_file, {}, takes_sources=True) if config_file else None
+    check_paths(paths, _reader(max_grade, config))
     if (url or config_file) and (refused := check_lanes(paths, url, config_file, _lanes)):
         exit_with(refused)
 
@@ -150,7 +153,9 @@ def add_file(
     It is checked first. Only then the index of the directory lists it, with the hash of its bytes,
     and only what is listed is read. A file is never changed: a correction is another file.
     """
-    put_in_place(_reader(max_grade), file, start_ms, directory, config_file, past=past)
+    config = options.read(config_file, {}, takes_sources=True)
+    read = _reader(max_grade, config if config_file else None)
+    put_in_place(read, file, start_ms, directory, config, past=past)
 
 
 @judgements_command.command("agreement")
@@ -203,6 +208,8 @@ def _lanes(daemon: Daemon) -> Sequence[LaneDatedFiles]:
     return daemon.fetched(f"{JUDGED_PATH}?grouping=all", Judged).lanes
 
 
-def _reader(max_grade: float) -> Reader[Judgements]:
-    """Reads judgements of a scale."""
+def _reader(max_grade: float, config: Config | None) -> Reader[Judgements]:
+    """Reads judgements of a scale; what lanes of the configuration cannot read is a fault."""
+    if config is not None:
+        max_grade = min(max_grade, config.judgements.max_grade)
     return partial(read, max_grade=max_grade)

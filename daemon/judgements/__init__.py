@@ -34,7 +34,15 @@ from .files_in_force import (
     pruned,
 )
 from .formats import read
-from .grades import HIGHEST_GRADE, ClassCounts, GradeCounts, Judgements, QueryClasses, read_classes
+from .grades import (
+    DEFAULT_MAX_GRADE,
+    HIGHEST_GRADE,
+    ClassCounts,
+    GradeCounts,
+    Judgements,
+    QueryClasses,
+    read_classes,
+)
 from .index import (
     HOUR_MS,
     LEAD_MS,
@@ -56,6 +64,7 @@ __all__ = (
     "ClassCounts",
     "Content",
     "DatedFiles",
+    "DEFAULT_MAX_GRADE",
     "directory",
     "Directory",
     "earliest_by_log_ms",

@@ -73,7 +73,8 @@ class ListedFile:
 
 def unread(error: OSError, path: Path) -> Fault:
     """The fault of what cannot be read; `path` where the error names none."""
-    return Fault(str(error.filename or path), 0, f"cannot be read: {error.strerror}")
+    reason = f"cannot be read: {error.strerror}"
+    return Fault(str(error.filename or path), 0, reason, lacking=True)
 
 
 def read_index(directory: Path) -> tuple[IndexEntry, ...]:
@@ -111,7 +112,7 @@ def read_entry(directory: Path, entry: IndexEntry, read: Reader[T]) -> T:
         raise FaultyJudgements([unread(error, path)]) from error
     if sha256 != entry.sha256:
         rule = f"must be {entry.sha256}, as the index says: put the file back that was added"
-        raise FaultyJudgements([Fault(str(path), 0, f"sha256={sha256}: {rule}")])
+        raise FaultyJudgements([Fault(str(path), 0, f"sha256={sha256}: {rule}", lacking=True)])
     return content
 
 

@@ -16,6 +16,8 @@ class Fault:
     """Counted from 1; 0 for the file as a whole."""
     reason: str
     """With the value and the rule."""
+    lacking: bool = False
+    """Whether the file is not there as it was listed, so that nothing is known of its content."""
 
     def __str__(self) -> str:
         where = f"{self.file}:{self.line}" if self.line else self.file

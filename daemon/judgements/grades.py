@@ -24,6 +24,8 @@ FEW_NUMBERS: Final = 3
 """People search for a number, but not only for so many."""
 HIGHEST_GRADE: Final = 100.0
 """No scale reaches higher: the gain of nDCG is 2^grade."""
+DEFAULT_MAX_GRADE: Final[float] = 3
+"""Lanes read no higher grade unless the configuration says so."""
 _NUMBER: Final = re.compile(
     r"[-+]?(\d{1,20}([.,]\d{0,30})?|[.,]\d{1,30})(e[-+]?\d{1,2})?", re.ASCII | re.IGNORECASE
 )
@@ -67,6 +69,8 @@ class GradeCounts:
     """Queries of which the file has no item."""
     only_numbers: bool = False
     """Whether each query is a number, as ids of queries are."""
+    highest: float = 0.0
+    """The highest grade; 0 where none is above it."""
 
     def __str__(self) -> str:
         parts = [
@@ -80,6 +84,11 @@ class GradeCounts:
             parts.append(f"{queries} without an item")
         if self.only_numbers:
             parts.append("every query is a number (searches are found by their texts, not by ids)")
+        if self.highest > DEFAULT_MAX_GRADE:
+            parts.append(
+                f"grades up to {self.highest:g} (lanes need judgements.max_grade ="
+                f" {self.highest:g} or more, the default is {DEFAULT_MAX_GRADE:g})"
+            )
         return ", ".join(parts)
 
 
@@ -109,7 +118,15 @@ class Judgements:
         """How much it judges."""
         pairs = sum(len(items) for items in self.by_query.values())
         numbers = len(self.by_query) >= FEW_NUMBERS and all(map(str.isdecimal, self.by_query))
-        return GradeCounts(len(self.by_query), pairs, self.unrated, self.unrated_queries, numbers)
+        highest = max((max(items.values()) for items in self.by_query.values()), default=0.0)
+        return GradeCounts(
+            queries=len(self.by_query),
+            judgements=pairs,
+            unrated=self.unrated,
+            unrated_queries=self.unrated_queries,
+            only_numbers=numbers,
+            highest=max(highest, 0.0),
+        )
 
 
 def collect(
@@ -184,7 +201,7 @@ def add_judgement(
     if grade is None:
         rule = "must be a number"
     elif not -HIGHEST_GRADE <= grade <= max_grade:
-        rule = f"must be from {-HIGHEST_GRADE:g} to {max_grade:g}"
+        rule = _scale_rule(grade, max_grade)
     elif (before := by_query.setdefault(key, {}).setdefault(item, grade)) != grade:
         rule = (
             f"must be {before:g}, its grade further up; of several raters, `judgements agreement`"
@@ -194,6 +211,14 @@ def add_judgement(
         where = f"item {shown(item)} of query {shown(key)}"
         raise ValueError(f"grade={shown(judgement.grade)} of {where}: {rule}")
     return _RATED
+
+
+def _scale_rule(grade: float, max_grade: float) -> str:
+    """The rule that a grade outside the scale breaks, and how a longer scale is set."""
+    rule = f"must be from {-HIGHEST_GRADE:g} to {max_grade:g}"
+    if max_grade < grade <= HIGHEST_GRADE:
+        return f"{rule}; for a longer scale raise judgements.max_grade, or --max-grade"
+    return rule
 
 
 def number_of(value: object) -> float | None:

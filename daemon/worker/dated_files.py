@@ -163,10 +163,10 @@ class WatchedDirectory(Generic[T]):
             return "; ".join(str(fault) for fault in seen.index_faults[:NAMED])
         found = _prepared(needs, seen, lane)
         if found.missing:
-            return "; ".join(_put_back(entry, seen.faults) for entry in found.missing[:NAMED])
+            return "; ".join(_put_right(entry, seen.faults) for entry in found.missing[:NAMED])
         before_ms = found.before_ms
         if before_ms is not None and self._latest_ms(records) >= before_ms:
-            return "; ".join(_put_back(entry, seen.faults) for entry in found.unread[:NAMED])
+            return "; ".join(_put_right(entry, seen.faults) for entry in found.unread[:NAMED])
         known = () if needs.timeline is None else needs.timeline.refused
         for entry in set(found.timeline.refused).difference(known):
             log.error("file refused", of=self.name, lane=lane.number, file=entry.name)
@@ -188,9 +188,11 @@ def _prepared(needs: DatedFiles[T], seen: _Seen[T], lane: Lane) -> Prepared:
     return prepared(needs.timeline, seen.index, seen.readable, latest_ms(lane))
 
 
-def _put_back(entry: IndexEntry, faults: Collection[Fault]) -> str:
+def _put_right(entry: IndexEntry, faults: Collection[Fault]) -> str:
     """What to do about a file that cannot be read."""
-    found = [str(fault) for fault in faults if fault.file.endswith(entry.name)]
+    found = [fault for fault in faults if fault.file.endswith(entry.name)]
+    if found and not found[0].lacking:  # its bytes are those that were added: nothing to put back
+        return f"the file {entry.name} is in place, but cannot be read here: {found[0]}"
     why = f" ({found[0]})" if found else ""
     return f"put back the file {entry.name} of SHA-256 {entry.sha256}{why}"
 

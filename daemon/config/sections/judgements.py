@@ -9,7 +9,7 @@ import numpy as np
 
 from relevanced.metrics import Lists, Metric
 
-from ...judgements import HIGHEST_GRADE, JudgedPlan, judged_plan
+from ...judgements import DEFAULT_MAX_GRADE, HIGHEST_GRADE, JudgedPlan, judged_plan
 from ...plan import LARGEST_EXACT
 from ..values.kinds import (
     LAYOUT,
@@ -53,7 +53,10 @@ class JudgementsSection:
         shapes=LAYOUT,
     )
     max_grade: float = setting(
-        3, _GRADE, "Highest grade of the scale; a file with a higher one is refused.", shapes=LAYOUT
+        DEFAULT_MAX_GRADE,
+        _GRADE,
+        "Highest grade of the scale; a file with a higher one is refused.",
+        shapes=LAYOUT,
     )
     unjudged: str = setting(
         "zero",

@@ -55,7 +55,7 @@ def test_added_file_is_listed_and_read(directory: Path, source: Path) -> None:
     assert (directory / first.name).read_bytes() == source.read_bytes()
     found = look(directory)
     assert found.entries == (first, second) and not found.faults and not found.unlisted
-    assert found.counts[first] == GradeCounts(1, 1, 0)
+    assert found.counts[first] == GradeCounts(1, 1, 0, highest=2.0)
 
 
 @pytest.mark.parametrize(

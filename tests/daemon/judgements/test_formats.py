@@ -43,7 +43,7 @@ def faults(text: str | bytes, max_grade: float = 100.0) -> list[str]:
 def test_formats_say_the_same(text: str) -> None:
     found = parsed(text)
     assert found.by_query == GRADES
-    assert found.counts == GradeCounts(2, 3, 0)
+    assert found.counts == GradeCounts(2, 3, 0, highest=2.0)
 
 
 @pytest.mark.parametrize("text", [QRELS, CSV, WORKBENCH], ids=["qrels", "csv", "workbench"])
@@ -226,7 +226,10 @@ def test_repeated_judgement_is_one() -> None:
 
 def test_grade_above_the_scale_is_a_fault() -> None:
     found = faults("a 0 d7 3\na 0 d8 4\n", max_grade=3)
-    assert found == ["f:2: grade='4' of item 'd8' of query 'a': must be from -100 to 3"]
+    assert found == [
+        "f:2: grade='4' of item 'd8' of query 'a': must be from -100 to 3;"
+        " for a longer scale raise judgements.max_grade, or --max-grade"
+    ]
 
 
 def test_faults_and_judgements_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -253,7 +256,7 @@ def test_object_over_many_lines_is_bounded(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_real_judgements_are_read(shared: Path) -> None:
     found = parsed((shared / "data" / "esci-judgments" / "esci_us_judgments.json").read_bytes())
-    assert found.counts == GradeCounts(150, 6_678, 0)
+    assert found.counts == GradeCounts(150, 6_678, 0, highest=100.0)
 
 
 def test_any_bytes_are_judgements_or_faults(rng: np.random.Generator) -> None:

@@ -3,6 +3,7 @@ put back."""
 
 import asyncio
 import time
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
@@ -197,6 +198,22 @@ async def test_unreadable_file_stops_batches_that_may_hold_an_event_from_its_sta
     assert not await stage.takes(109.95), "an event may be five minutes ahead of its record"
     assert not await stage.takes(timestamp=-1), "a record without a time may hold any event"
     assert "csv" in stage.waits.stated(0)[stage.kind]
+
+
+@pytest.mark.parametrize("adopts", [False, True])
+async def test_file_in_place_that_a_setting_forbids_is_not_asked_for_again(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, adopts: bool
+) -> None:
+    with monkeypatch.context() as context:
+        context.setitem(READERS, JUDGED, partial(formats.read, max_grade=2))
+        stage = Stage(directory, kinds=(JUDGED,))
+    if adopts:
+        assert await stage.takes()
+        stage.read_to(100)
+    path = stage.put(110)
+    assert not await stage.takes(120)
+    assert f"the file {path.name} is in place, but cannot be read here: " in stage.waiting_for
+    assert "raise judgements.max_grade" in stage.waiting_for
 
 
 async def test_faults_of_the_index_stop_the_lane(stage: Stage, directory: Path) -> None:

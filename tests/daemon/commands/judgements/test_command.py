@@ -148,6 +148,38 @@ def test_scale_is_an_option(source: Path) -> None:
     assert call("check", source, "--max-grade", 2).exit_code == 0
 
 
+def test_grade_that_the_configuration_does_not_read_is_a_fault(
+    directory: Path, source: Path, tmp_path: Path
+) -> None:
+    """What would stop the lanes at its start is not put in place; once in place, it is named."""
+    source.write_text("query,docid,rating\nshoes,d1,5\n")
+    config = tmp_path / "relevanced.toml"
+    config.write_text(f'[judgements]\ndirectory = "{directory}"\n')
+    arguments = ("add", source, "--from", hours_from_now(1), "--directory", directory)
+    refused = call(*arguments, "--config", config)
+    assert refused.exit_code == 2 and not (directory / "index").exists()
+    rule = "must be from -100 to 3; for a longer scale raise judgements.max_grade"
+    assert refused.stderr.startswith(f"{source}:2: grade='5' of item 'd1'")
+    assert rule in refused.stderr
+    assert call(*arguments).exit_code == 0
+    checked = call("check", directory, "--config", config)
+    assert checked.exit_code == 2 and rule in checked.stderr
+    config.write_text("[judgements]\nmax_grade = 5\n")
+    later = ("add", source, "--from", hours_from_now(2), "--directory", directory)
+    assert call(*later, "--config", config, "--max-grade", 4).exit_code == 2
+    assert call(*later, "--config", config).exit_code == 0
+
+
+def test_file_that_lanes_read_by_a_setting_only_says_so(directory: Path, source: Path) -> None:
+    source.write_text("query,docid,rating\nshoes,d1,3\n")
+    assert "max_grade" not in call("check", source).output
+    source.write_text("query,docid,rating\nshoes,d1,3.5\n")
+    needs = "grades up to 3.5 (lanes need judgements.max_grade = 3.5 or more, the default is 3)"
+    added = call("add", source, "--from", hours_from_now(1), "--directory", directory)
+    for printed in (added, call("check", source), call("check", directory)):
+        assert printed.exit_code == 0 and printed.stdout.endswith(f"1 judgement, {needs}\n")
+
+
 def test_directory_without_an_index_is_no_fault(directory: Path) -> None:
     checked = call("check", directory)
     assert (checked.exit_code, checked.stdout) == (0, "the index lists no file\n")
