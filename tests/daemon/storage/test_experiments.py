@@ -123,6 +123,42 @@ def test_an_experiment_that_is_no_longer_declared_is_dropped() -> None:
     assert after_a_change(plan_of(spec("a"), spec("b")), plan_of(spec("a")))[1] == {"a": 4}
 
 
+@pytest.mark.usefixtures("short_days")
+@pytest.mark.parametrize("most", [0, 8])
+@pytest.mark.parametrize("is_declared", [True, False])
+def test_users_of_a_finished_experiment_are_erased_by_its_section_and_lanes_go_on(
+    is_declared: bool, most: int
+) -> None:
+    """As the guide has it: the section is removed, or added where there is none. Nothing is deleted
+    by hand, and each lane lists what is there."""
+    without, both = plan_of(spec("b"), most=most), plan_of(spec("a"), spec("b"), most=most)
+    plans = [both, without] if is_declared else [plan_of(spec("b"), most=8), both, without]
+    store = MemoryLane()
+    owned = claimed(store, plan=plans[0])
+    for day in range(2):
+        commit(store, owned, searched(day, day * DAY_MS))
+        commit(store, owned, passing(day * DAY_MS + 2 * SETTLE_MS))
+    assert any(":day:" in key for key in keys_of(store, "a"))
+    assert impressions(owned) == {"a": 2, "b": 2}
+    for number, plan in enumerate(plans[1:], 2):
+        owned = claimed(store, f"t{number}", plan=plan)
+        planned = plan_commit(owned)
+        assert store.commit(planned) == "applied"
+        confirm(owned, planned)
+        assert not keys_of(store, "a") and keys_of(store, "b")
+        assert not store.verify(owned.token, owned.sequence)
+    later = shown(2 * DAY_MS, of="q3", user_id="u3", experiments={"b": "control"})
+    commit(store, owned, later)
+    commit(store, owned, passing(2 * DAY_MS + 2 * SETTLE_MS))
+    assert impressions(claimed(store, "t9", plan=plans[-1])) == {"b": 3}
+
+
+def keys_of(store: MemoryLane, experiment: str) -> list[str]:
+    """Its header, its users and its days."""
+    own = experiment_day_key(experiment, 0).removesuffix(":day:0")
+    return [key for key in {*store.blobs, *store.listed} if key.startswith(own)]
+
+
 def test_a_reader_has_what_the_writer_has() -> None:
     plan, store = plan_of(spec("a"), most=1), MemoryLane()
     owned, mirror = claimed(store, plan=plan), Mirror(0, plan)
