@@ -14,7 +14,7 @@ from typing import Final, Protocol
 
 from ..attribution import Part, join_rules, last_touch
 from ..events import Decoder, Event, LogRecord
-from ..lane import Lane, LaneJudged, PagedRows, RowSet, kept_rows, scoring, settling
+from ..lane import Lane, LaneJudged, PagedRows, RowSet, kept_rows, latest_ms, scoring, settling
 from ..worker import MAX_CHUNK_RECORDS, DeadLetter, batch
 
 LATEST_MS: Final = 10**14
@@ -34,6 +34,8 @@ class Settled:
     """What begins here or later may lack feedback that has not come yet."""
     judged_final_ms: int
     """The same of judged rows, which may lack searches."""
+    watermark_ms: int | None
+    """Of the lane: no other event has confirmed the time of a later one."""
 
     @classmethod
     def of(cls, lane: Lane, first_ms: int | None) -> "Settled":
@@ -45,6 +47,7 @@ class Settled:
             before_ms=0 if before is None else kept_rows.open_hour(before, lane.plan),
             final_ms=before or 0,
             judged_final_ms=0 if judged is None else judged.final_before or 0,
+            watermark_ms=lane.watermark_ms,
         )
 
     def hours(self, rows: RowSet) -> Iterator[tuple[int, PagedRows]]:
@@ -159,14 +162,13 @@ class LaneDriver:
             self.lane.start_batch()
 
     def finish(self) -> None:
-        """Hand over the rest, as if time had passed since the last event. The lane can take no more
-        events afterwards."""
+        """Hand over the rest, as if time had passed since the last event: no log is waited for, and
+        nothing comes any more that could confirm a jump in time. What had settled before is all
+        that is final. The lane can take no more events afterwards."""
         settled, timing = Settled.of(self.lane, self.first_ms), self.lane.plan.timing
-        marks = {log: mark for log, mark in self.lane.watermarks.items() if mark is not None}
-        if self.lane.is_one and marks:  # which waits for no log that has ended
-            marks = dict.fromkeys(self.lane.watermarks, max(marks.values()))
-        span_ms = timing.settle_ms + timing.base_ms
-        self._settle({log: mark + span_ms for log, mark in marks.items()})
+        if has_events(self.lane):
+            end_ms = latest_ms(self.lane) + timing.settle_ms + timing.base_ms
+            self._settle(dict.fromkeys(self.lane.watermarks, end_ms))
         self._finish(replace(settled, before_ms=LATEST_MS))
 
     def finish_at(self, clock_ms: int | None) -> None:

@@ -9,6 +9,7 @@ from msgspec import structs
 
 from ..http import GAINED, LOST, UNIT_RANGE, Found, Queries, QueryExample, examples_of, queries
 from ..lane import ExamplesByKey, Lane, Tables
+from ..panes import pane_start
 from ..plan import Plan
 from ..queries import KEPT_HOURS, Page, usual_hours
 from ..storage import Head, WriterState, writes_of
@@ -20,8 +21,8 @@ EVERY_ROW: Final = sys.maxsize
 WITH_EXAMPLES: Final = 3
 """So many of the first rows come with their examples."""
 COMPARED_HOURS: Final = 24
-ALL_DAYS: Final = 100_000
-"""A replay keeps the hours of so many days."""
+ALL_DAYS: Final = 1_200_000
+"""A replay keeps the hours of so many days, more than event times can be apart."""
 
 
 class NothingUsual(Exception):
@@ -42,6 +43,8 @@ class QueryHours:
     hours: dict[int, Tables] = field(default_factory=dict)
     taken: dict[int, ExamplesByKey] = field(default_factory=dict)
     """Their examples."""
+    confirmed_ms: int | None = None
+    """The watermark at the end of the files: a few later events may be of a clock that is wrong."""
     lost: frozenset[int] = frozenset()
     lost_examples: frozenset[int] = frozenset()
 
@@ -55,6 +58,7 @@ class QueryHours:
     def finish(self, settled: Settled) -> None:
         """See `LaneSink`: the hour that is open is closed."""
         assert settled.lane.queries is not None
+        self.confirmed_ms = settled.watermark_ms
         settled.lane.queries.close()
         self.take(settled)
 
@@ -67,18 +71,26 @@ class QueryHours:
         """The examples of these hours."""
         assert self.plan.queries is not None
         # As a daemon has them: what a batch took of earlier hours depends on where it was cut.
-        first = max(self.hours, default=0) - KEPT_HOURS * self.plan.hour_ms
+        first = self._last_confirmed(0) - KEPT_HOURS * self.plan.hour_ms
         found = (self.taken.get(start) for start in starts if start >= first)
         return [(self.plan.queries.min_users, by_key) for by_key in found if by_key is not None]
 
+    def _last_confirmed(self, default: int) -> int:
+        """The last hour that other events confirm: what is said of the latest hours ends there."""
+        last = max(self.hours, default=default)
+        if self.confirmed_ms is None:
+            return last
+        return min(last, pane_start(self.confirmed_ms, self.plan.hour_ms))
+
     def listed(self, order: str, limit: int = ROWS) -> QueriesShown:
         """The first `limit` queries of all hours; what they lost or gained is that of the last 24
-        hours, against the same hours of the days before. Raises NothingUsual."""
+        confirmed hours, against the same hours of the days before. Raises NothingUsual."""
         hour_ms = self.plan.hour_ms
         first, last = min(self.hours, default=0), max(self.hours, default=-hour_ms)
-        hours, metric = range(first, last + hour_ms, hour_ms), self.plan.metrics[0].name
-        window = QueryWindow(hours)
+        metric = self.plan.metrics[0].name
+        window = QueryWindow(range(first, last + hour_ms, hour_ms))
         if order in (LOST, GAINED):
+            hours = range(first, self._last_confirmed(-hour_ms) + hour_ms, hour_ms)
             window, metric = self._compared(hours, order), self._compared_metric(order)
         found = Found(self, window, metric)
         listed = queries(found, order, limit)

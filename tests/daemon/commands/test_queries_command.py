@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from relevanced.daemon.commands.cli import cli
+from relevanced.daemon.events import timestamp_text
 from relevanced.daemon.http import Queries, QueryRow, QuerySums, UnlistedSums
 from relevanced.daemon.judgements import grades
 from relevanced.daemon.recompute.tables import query_table
@@ -149,6 +150,30 @@ def test_replay_lists_the_queries_of_all_hours(tmp_path: Path) -> None:
     assert found["whole"]["impressions"] == 62 and found["none"]["impressions"] == 1
     assert "one user" not in text.split("left out")[0]
     assert "left out bad_query 1" in text
+
+
+def test_clock_that_is_a_day_ahead_does_not_move_the_hours_that_are_compared(
+    tmp_path: Path,
+) -> None:
+    path, hour_ms = tmp_path / "events.jsonl", 3_600_000
+    times = [START_MS + minute * 60_000 for minute in range(48 * 60)]
+    lines = [
+        {
+            "type": "impression",
+            "impression_id": f"i{at_ms}",
+            "timestamp": at_ms,
+            "items": ["a"],
+            "query": "shoes",
+            "user_id": f"u{at_ms}",
+        }
+        for at_ms in [*times, times[-1] + 24 * hour_ms]
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    code, text = run("replay", str(path), "--queries", "lost", "--output", "json")
+    assert code == 0, text
+    found = json.loads(text[text.index('{"from"') :].splitlines()[0])
+    assert found["until"] == timestamp_text(START_MS + 48 * hour_ms)
+    assert found["whole"]["impressions"] == 24 * 60
 
 
 def test_replay_lists_all_queries_as_csv_and_says_so_below_its_table(tmp_path: Path) -> None:
