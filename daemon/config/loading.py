@@ -394,6 +394,8 @@ def under_layout(config: Config, layout: Layout) -> Config:
     return replace(
         config,
         windows=of_layout.windows,
+        # The join's own: where no pane is set, the other windows would imply another one.
+        attribution=replace(config.attribution, pane_s=config.timing.base_ms // 1000),
         metrics=of_layout.metrics,
         segments=replace(
             of_layout.segments,

@@ -662,6 +662,14 @@ def test_a_process_works_under_the_layout_of_another_configuration(join: str) ->
     assert worked.limits == new.limits and namespace(worked) == namespace(old)
 
 
+def test_base_panes_are_those_of_the_join_under_any_layout() -> None:
+    short = of('windows = ["5m", "1h"]')
+    long = of('windows = ["1h"]\n[attribution]\npane = "10s"')
+    assert namespace(short) == namespace(long)
+    assert under_layout(short, layout_of(long)).plan == long.plan
+    assert under_layout(long, layout_of(short)).plan == short.plan
+
+
 def test_an_experiment_counts_anew_where_its_metrics_mean_something_else() -> None:
     def digest(more: str, metric: str = "P@5") -> str:
         toml = f'[metrics]\nnames = ["{metric}"]\n{more}\n[experiments.x]\ncontrol = "a"\n'
