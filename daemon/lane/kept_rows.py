@@ -1,5 +1,7 @@
 """How long rows are kept, and which hours can still change. Pure."""
 
+from collections.abc import Collection
+
 from ..panes import pane_start
 from ..plan import Plan
 
@@ -12,6 +14,15 @@ def open_hour(settled_before: int, plan: Plan) -> int:
 def kept_from(settled_before: int, plan: Plan) -> int:
     """Start of the first hour that is kept."""
     return open_hour(settled_before, plan) - plan.history_hours * plan.hour_ms
+
+
+def has_hours_from(settled_before: int, plan: Plan, hours: Collection[int]) -> int:
+    """Start of the first hour from which on a lane has all rows of hours, where it may have had
+    earlier ones and dropped them. `hours`: starts of those that it has under this plan. It has not
+    dropped yet what it still has of earlier hours."""
+    if not plan.history_hours:
+        return open_hour(settled_before, plan) + plan.hour_ms
+    return min((kept_from(settled_before, plan), *hours))
 
 
 def rows_kept_from(watermark_ms: int, settled_before: int, plan: Plan) -> int:

@@ -398,8 +398,11 @@ def _since(change: _Change, windows: Mapping[int, Instant], lane: Lane) -> Since
         for id_ in new.grouping_ids
     }
     hours_since = of.hours
-    if new.history_hours and not change.old.history_hours and lane.settled_before is not None:
-        hours_since = kept_rows.open_hour(lane.settled_before, new) + new.hour_ms
+    if new.history_hours > change.old.history_hours and lane.settled_before is not None:
+        # Other lanes may still have hours that this one has dropped.
+        known = (*lane.stored_hours, *lane.hours)
+        first = kept_rows.has_hours_from(lane.settled_before, change.old, known)
+        hours_since = latest((hours_since, first))
     return Since(
         columns,
         groupings,

@@ -48,6 +48,8 @@ class StoredLayout(msgspec.Struct, array_like=True, frozen=True):
     """`Plan.surfaces_id`; None: rows have no columns of weights."""
     hours_from: int | None = None
     """The first hour whose pages were written under it, in ms; None: the first of the lane."""
+    history_hours: int = 0
+    """As in `Plan`."""
 
 
 class LaneLayouts(msgspec.Struct, array_like=True, frozen=True):
@@ -87,9 +89,17 @@ class InForce:
 
     def stored(self, hours_from: int | None = None) -> StoredLayout:
         """The layout as a lane stores it that goes to it, or begins under it."""
-        surfaces = None if self.plan.surfaces is None else self.plan.surfaces_id
-        columns = self.plan.column_ids
-        return StoredLayout(self.generation, self.digest, self.text, columns, surfaces, hours_from)
+        plan = self.plan
+        surfaces = None if plan.surfaces is None else plan.surfaces_id
+        return StoredLayout(
+            self.generation,
+            self.digest,
+            self.text,
+            plan.column_ids,
+            surfaces,
+            hours_from,
+            plan.history_hours,
+        )
 
 
 PlanOf: TypeAlias = Callable[[StoredLayout], Plan]
@@ -156,12 +166,13 @@ def with_next(
 
 
 def has_same_rows(one: Plan, other: Plan) -> bool:
-    """Whether rows under both plans have the same columns, panes and segments."""
+    """Whether rows under both plans have the same columns, panes and segments, and are kept for as
+    long."""
     return (
         (one.column_ids, one.surfaces_id) == (other.column_ids, other.surfaces_id)
         and one.timing == other.timing
         and one.grouping_ids == other.grouping_ids
-        and bool(one.history_hours) == bool(other.history_hours)
+        and one.history_hours == other.history_hours
         and has_same_queries(one, other)
         and one.optional == other.optional
         and one.missing == other.missing

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final, TypeAlias, TypeVar
 
+import msgspec
 import numpy as np
 
 from relevanced.metrics import Floats, Integers
@@ -29,6 +30,7 @@ from ..lane import (
     Pages,
     Rows,
     Since,
+    kept_rows,
     since_the_beginning,
     take,
 )
@@ -310,10 +312,21 @@ def coverage_of(views: Iterable[LaneView], plan: Plan) -> Coverage:
     found = list[Since]()
     for view in views:
         if view.layouts and view.has_events:
-            found.append(view.layouts.since)
+            found.append(_since(view, view.layouts, plan))
         elif view.lost_before_ms is not None:
             found.append(since_the_beginning(plan, view.lost_before_ms))
     return Coverage.of(found, plan)
+
+
+def _since(view: LaneView, layouts: LaneLayouts, plan: Plan) -> Since:
+    """Since when the rows of a lane hold, also of one that does not yet keep as many hours as its
+    reader expects: other lanes have some that it has dropped."""
+    since, own = layouts.since, replace(plan, history_hours=layouts.last.history_hours)
+    if own.history_hours >= plan.history_hours or view.settled_before is None:
+        return since
+    first = kept_rows.has_hours_from(view.settled_before, own, view.hours)
+    hours = first if since.hours is None else max(since.hours, first)
+    return msgspec.structs.replace(since, hours=hours)
 
 
 def covered(views: Sequence[LaneView], plan: Plan) -> Sequence[LaneView]:

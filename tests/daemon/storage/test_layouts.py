@@ -271,6 +271,45 @@ def assert_hours(ours: Sequence[LaneView], theirs: Sequence[LaneView], plan: Pla
     assert set(histories[0].starts) == {s for s in histories[1].starts if s >= coverage.hours}
 
 
+HISTORIES: Final = {
+    name: replace(plan_of(CONFIG), history_hours=hours)
+    for name, hours in {"none": 0, "short": 2, "long": 12}.items()
+}
+
+
+@pytest.mark.parametrize("seed", seeds(12))
+def test_no_hour_lacks_the_lanes_that_kept_less(seed: int) -> None:
+    """Also while one of them does not keep more yet, and where one is behind the other."""
+    rng, plan = random.Random(seed), HISTORIES["long"]
+    histories, shares = (HourHistory(plan), HourHistory(plan)), (0.7, rng.choice((0.8, 1)))
+    less, has_followed = rng.choice(("none", "short")), rng.choice((False, True))
+    pairs = []
+    for number, share in enumerate(shares):
+        records = random_records(rng, topics=1, partitions=1, events=250, config=CONFIG)
+        logs = logs_of(records, topic_names(1))[0]
+        machine = ChangingMachine(rng, logs, rng.choice(("long", less)), HISTORIES)
+        run(machine, share / 2)
+        machine.change(less)
+        run(machine, share * rng.choice((0.6, 0.9)))
+        if number or has_followed:
+            machine.change("long")
+        run(machine, share)
+        whole = ChangingMachine(rng, logs, "long", HISTORIES)
+        whole.stop_at = dict(machine.claimed.lane.offsets)
+        while whole.claimed.lane.offsets != whole.stop_at:
+            whole.step(crashes=False)
+        pairs.append([replace(view_of(one.store, plan), lane=number) for one in (machine, whole)])
+    print(f"seed {seed}: {less}, {shares}, {has_followed}")
+    for history, views in zip(histories, zip(*pairs, strict=True), strict=True):
+        history.take(covered(views, plan))
+    segments = sorted({segment for _, view in pairs for segment in view.names.segments})
+    for start in set(histories[0].starts) - histories[0].lost:
+        found, expected = (history.rows_of(start, segments) for history in histories)
+        np.testing.assert_array_equal(found, expected, str(start))
+    if less == "short":
+        assert set(histories[0].starts) - histories[0].lost
+
+
 @pytest.mark.parametrize("seed", seeds(12))
 def test_other_of_a_new_grouping_starts_at_0(seed: int) -> None:
     rng = random.Random(seed)
