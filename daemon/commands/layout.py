@@ -13,7 +13,8 @@ import click
 
 from ..config import Config, layout_of, read
 from ..errors import Unavailable
-from ..plan import Plan
+from ..lane import has_same_queries, optional_rows_go_on
+from ..plan import BY_JUDGEMENTS, Plan
 from ..recompute.redis_client import connected
 from ..storage import LayoutRegistry, Namespace, namespace
 from . import options
@@ -75,6 +76,7 @@ def _with_registry(config: Config, act: Callable[[LayoutRegistry], Awaitable[T]]
 
 BACKFILL = "once it is deployed, `relevanced backfill --kafka` counts what Kafka has of them"
 BEGINS = "begins with the next impressions"
+ANEW = "begin anew with the next whole hour"
 
 
 def layout_changes(old: Plan, new: Plan) -> Iterator[str]:
@@ -86,6 +88,8 @@ def layout_changes(old: Plan, new: Plan) -> Iterator[str]:
     before, after = ([window.name for window in plan.timing.windows] for plan in (old, new))
     made = "is made of the panes of other windows as far as they reach, and shown once it is whole"
     yield from _named("window", before, after, made)
+    yield from _judged(old, new)
+    yield from _queries(old, new)
     yield from _history(old.history_hours, new.history_hours)
     begins = set(new.column_ids) - set(old.column_ids)
     begins |= set(new.grouping_ids) - set(old.grouping_ids)
@@ -138,6 +142,19 @@ def _derived(old: Plan, new: Plan) -> Iterator[str]:
 def _kept(kind: str, names: Iterable[str]) -> Iterator[str]:
     if listed := ", ".join(names):
         yield f"{kind} {listed}: kept"
+
+
+def _judged(old: Plan, new: Plan) -> Iterator[str]:
+    if old.judged is None or new.judged is None:
+        return
+    if not optional_rows_go_on(BY_JUDGEMENTS, old, new):
+        yield f"judged metrics: all {ANEW}, and their hours are removed"
+
+
+def _queries(old: Plan, new: Plan) -> Iterator[str]:
+    if old.queries is None or new.queries is None or has_same_queries(old, new):
+        return
+    yield f"tables of queries: {ANEW}"
 
 
 def _history(old: int, new: int) -> Iterator[str]:

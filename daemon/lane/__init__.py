@@ -107,6 +107,7 @@ from .relayout import (
     kept_columns,
     latest,
     next_pane_ms,
+    optional_rows_go_on,
     relaid,
     since_the_beginning,
 )
@@ -236,6 +237,7 @@ __all__ = (
     "open_hour",
     "OpenImpressions",
     "OpenSearches",
+    "optional_rows_go_on",
     "OptionalRows",
     "PAGE_ROWS",
     "PagedRows",

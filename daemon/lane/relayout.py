@@ -111,7 +111,7 @@ def _begin_optional_rows(lane: Lane, before: Plan, next_pane_ms: int | None) -> 
     since_ms = -(-(next_pane_ms or 0) // plan.hour_ms) * plan.hour_ms
     lane.optional_rows = optional_rows_of(plan)
     for measure, rows in lane.optional_rows.items():
-        if measure in former and _goes_on(measure, before, plan):
+        if measure in former and optional_rows_go_on(measure, before, plan):
             lane.optional_rows[measure] = former[measure]
             continue
         if measure in former:
@@ -119,7 +119,7 @@ def _begin_optional_rows(lane: Lane, before: Plan, next_pane_ms: int | None) -> 
         rows.begin(lane.open.next_slot, since_ms)
 
 
-def _goes_on(measure: str, one: Plan, other: Plan) -> bool:
+def optional_rows_go_on(measure: str, one: Plan, other: Plan) -> bool:
     """Whether the rows of a measure go on from one plan to the other: they have the same columns,
     panes and segments, and open impressions keep their queries."""
     return (

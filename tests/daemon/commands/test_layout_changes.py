@@ -76,6 +76,29 @@ def test_backfill_is_named_where_hours_lack_what_begins(
     assert ("relevanced backfill --kafka" in said) == is_said, said
 
 
+JUDGED = OLD + '[judgements]\ndirectory = "."\nmetrics = ["nDCG@3"]\n'
+ASKED = '[queries]\ntext = "plain"\n'
+REMOVED = "judged metrics: all begin anew with the next whole hour, and their hours are removed"
+AGAIN = "tables of queries: begin anew with the next whole hour"
+
+
+@pytest.mark.parametrize(
+    ("old", "replaced", "by", "said"),
+    [
+        (JUDGED, "[segments]", 'windows = ["5m", "1h"]\n[segments]', {REMOVED}),
+        (JUDGED, '["country"]', '["country"], ["device"]', {REMOVED}),
+        (JUDGED, "nDCG@3", "P@2", {REMOVED}),
+        (JUDGED, '"P@5"', '"P@5", "AP@5"', set()),
+        (JUDGED + ASKED, '"P@5"', '"P@5", "AP@5"', {REMOVED, AGAIN}),
+        (JUDGED, "[segments]", "[history]\ndays = 42\n[segments]", set()),
+    ],
+)
+def test_what_begins_anew_beside_the_metrics_is_said(
+    old: str, replaced: str, by: str, said: set[str]
+) -> None:
+    assert set(changes(old.replace(replaced, by), old)) & {REMOVED, AGAIN} == said
+
+
 def test_nothing_is_said_where_nothing_changes() -> None:
     assert changes(OLD) == [] == changes(OLD + "\n[http]\nlisten = '127.0.0.1:1'\n")
 
