@@ -280,6 +280,12 @@ class Plan:
         return "" if self.surfaces is None else self.surfaces.digest
 
     @cached_property
+    def weights_id(self) -> str | None:
+        """What the columns of weights mean: the propensities, and the ranks that count; None where
+        rows have none."""
+        return None if self.surfaces is None else f"{self.surfaces.digest}@{self.weighted_depth}"
+
+    @cached_property
     def timed(self) -> tuple[int, ...]:
         """Indices of the metrics that depend on when feedback came, not on which item it was
         for."""

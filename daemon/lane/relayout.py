@@ -48,7 +48,7 @@ class Since(msgspec.Struct, frozen=True):
     """From which instants on, at borders of base panes, the rows of a lane are exact."""
 
     columns: Mapping[str, Instant] = {}
-    """By `Plan.column_ids`."""
+    """By `Plan.column_ids` and `Plan.weights_id`."""
     groupings: Mapping[str, Instant] = {}
     """By `Plan.grouping_ids`, which are names such as `country,device`."""
     windows: Mapping[int, Instant] = {}
@@ -67,24 +67,29 @@ def latest(instants: Iterable[Instant]) -> Instant:
 
 
 Columns: TypeAlias = tuple[tuple[str, ...], str | None]
-"""`Plan.column_ids`, and `Plan.surfaces_id` where rows have columns of weights, else None."""
+"""`Plan.column_ids` and `Plan.weights_id`."""
 
 
 def columns_of(plan: Plan) -> Columns:
     """The columns of rows under a plan."""
-    return plan.column_ids, None if plan.surfaces is None else plan.surfaces_id
+    return plan.column_ids, plan.weights_id
+
+
+def all_columns(plan: Plan) -> tuple[str, ...]:
+    """The ids of everything that begins by itself in the rows of a plan: metrics and weights."""
+    return plan.column_ids if plan.weights_id is None else (*plan.column_ids, plan.weights_id)
 
 
 def kept_columns(old: Columns, new: Columns) -> tuple[Integers, Integers]:
     """The columns, in the old rows and in the new ones, that both have."""
-    (old_ids, old_surfaces), (new_ids, new_surfaces) = old, new
+    (old_ids, old_weights), (new_ids, new_weights) = old, new
     each, counts = len(METRIC_COLUMNS), len(COUNT_COLUMNS)
     pairs = [(n, n) for n in range(counts)]
     at = {id_: index for index, id_ in enumerate(old_ids)}
     for index, id_ in enumerate(new_ids):
         if id_ in at:
             pairs += [(counts + each * at[id_] + n, counts + each * index + n) for n in range(each)]
-    if old_surfaces is not None and old_surfaces == new_surfaces:
+    if old_weights is not None and old_weights == new_weights:
         first, into = counts + each * len(old_ids), counts + each * len(new_ids)
         pairs += [(first + n, into + n) for n in range(len(WEIGHT_COLUMNS))]
     from_, to = zip(*pairs, strict=True)
@@ -134,7 +139,7 @@ def optional_rows_go_on(measure: str, one: Plan, other: Plan) -> bool:
 def since_the_beginning(plan: Plan, lost_before: Instant = None) -> Since:
     """That of a lane that never had another plan, whose rows before an instant are lost."""
     return Since(
-        dict.fromkeys(plan.column_ids),
+        dict.fromkeys(all_columns(plan)),
         dict.fromkeys(plan.grouping_ids),
         {window.length_ms: lost_before for window in plan.timing.windows},
         None if lost_before is None else -(-lost_before // plan.hour_ms) * plan.hour_ms,
@@ -387,10 +392,9 @@ def _make_new_columns(new: Lane, change: _Change) -> None:
 def _since(change: _Change, windows: Mapping[int, Instant], lane: Lane) -> Since:
     of, new = change.since, change.new
     columns: dict[str, Instant] = {}
-    for id_, metric in zip(new.column_ids, new.metrics, strict=True):
-        is_made = metric.needs == "impression" or (
-            metric.needs == "propensities" and change.same_surfaces
-        )
+    needs = (*(metric.needs for metric in new.metrics), "propensities")
+    for id_, needed in zip(all_columns(new), needs, strict=False):
+        is_made = needed == "impression" or (needed == "propensities" and change.same_surfaces)
         begins = change.settled_before if is_made else change.next_pane_ms
         columns[id_] = of.columns[id_] if id_ in of.columns else begins
     groupings = {

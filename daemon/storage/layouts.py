@@ -44,8 +44,8 @@ class StoredLayout(msgspec.Struct, array_like=True, frozen=True):
     """The configuration that says it, as TOML."""
     columns: tuple[str, ...]
     """`Plan.column_ids`."""
-    surfaces: str | None
-    """`Plan.surfaces_id`; None: rows have no columns of weights."""
+    weights: str | None
+    """`Plan.weights_id`; None: rows have no columns of weights."""
     hours_from: int | None = None
     """The first hour whose pages were written under it, in ms; None: the first of the lane."""
     history_hours: int = 0
@@ -90,13 +90,12 @@ class InForce:
     def stored(self, hours_from: int | None = None) -> StoredLayout:
         """The layout as a lane stores it that goes to it, or begins under it."""
         plan = self.plan
-        surfaces = None if plan.surfaces is None else plan.surfaces_id
         return StoredLayout(
             self.generation,
             self.digest,
             self.text,
             plan.column_ids,
-            surfaces,
+            plan.weights_id,
             hours_from,
             plan.history_hours,
         )
@@ -169,7 +168,7 @@ def has_same_rows(one: Plan, other: Plan) -> bool:
     """Whether rows under both plans have the same columns, panes and segments, and are kept for as
     long."""
     return (
-        (one.column_ids, one.surfaces_id) == (other.column_ids, other.surfaces_id)
+        (one.column_ids, one.weights_id) == (other.column_ids, other.weights_id)
         and one.timing == other.timing
         and one.grouping_ids == other.grouping_ids
         and one.history_hours == other.history_hours
@@ -198,7 +197,7 @@ def layouts_of(blobs: Mapping[str, Any]) -> LaneLayouts | None:
 
 def translated(rows: Rows, stored: StoredLayout, plan: Plan) -> Rows:
     """(rows, columns) of a page under another plan: 0 in the columns that it does not have."""
-    before, after = (stored.columns, stored.surfaces), columns_of(plan)
+    before, after = (stored.columns, stored.weights), columns_of(plan)
     if before == after:
         return rows
     from_, to = kept_columns(before, after)
@@ -290,7 +289,7 @@ def _past_of(filling: Filling, blobs: Mapping[str, bytes | None]) -> StoredPast:
         raise ValueError(f"{len(blobs)} of {filling.keys} keys are left")
     layout = filling.layout
     width = len(COUNT_COLUMNS) + len(METRIC_COLUMNS) * len(layout.columns)
-    width += 0 if layout.surfaces is None else len(WEIGHT_COLUMNS)
+    width += 0 if layout.weights is None else len(WEIGHT_COLUMNS)
     names, hours, lost = dict[int, Names](), dict[int, dict[int, dict[int, bytes]]](), set[int]()
     for key, data in blobs.items():
         _, kind, *numbers = key.split(":")

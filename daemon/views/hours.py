@@ -110,9 +110,9 @@ def _filled_cells(past: StoredPast, plan: Plan, start: int) -> Cells:
     if not is_filled or start in past.lost:
         return np.zeros(shape, np.bool_)
     columns = [id_ in layout.columns for id_ in plan.column_ids]
-    same_surfaces = plan.surfaces is None or layout.surfaces == plan.surfaces_id
+    same_weights = plan.weights_id is None or layout.weights == plan.weights_id
     groupings = np.array([id_ in filling.groupings for id_ in plan.grouping_ids])
-    own = np.array([True, *columns, same_surfaces])
+    own = np.array([True, *columns, same_weights])
     return np.array(np.logical_and.outer(groupings, own))
 
 

@@ -57,6 +57,8 @@ class Coverage:
     windows: tuple[int, ...]
     """By index of the window."""
     hours: int
+    weights: int = ALWAYS
+    """Of the columns of weights."""
 
     @staticmethod
     def of(found: Sequence[Since], plan: Plan) -> "Coverage":
@@ -76,12 +78,13 @@ class Coverage:
             },
             tuple(latest(windows, window.length_ms) for window in plan.timing.windows),
             latest(hours, ""),
+            ALWAYS if plan.weights_id is None else latest(columns, plan.weights_id),
         )
 
     @cached_property
     def all(self) -> tuple[int, ...]:
         """All of them, in one order."""
-        return (*self.metrics, *self.groupings.values(), *self.windows, self.hours)
+        return (*self.metrics, *self.groupings.values(), *self.windows, self.hours, self.weights)
 
     @cached_property
     def latest(self) -> int:
@@ -106,13 +109,12 @@ class Coverage:
 
     def hidden_columns(self, start_ms: int) -> Integers:
         """The columns that rows from then on lack."""
-        hidden, weighted = list[int](), False
+        hidden = list[int]()
         for index, first in enumerate(self.metrics):
             if first > start_ms:
                 column = self.plan.metric_column(index)
                 hidden += range(column, column + len(METRIC_COLUMNS))
-                weighted = weighted or self.plan.metrics[index].needs == "propensities"
-        if weighted:
+        if self.weights > start_ms:
             first = self.plan.weight_column
             hidden += range(first, first + len(WEIGHT_COLUMNS))
         return np.array(hidden, np.int64)

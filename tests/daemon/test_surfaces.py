@@ -2,6 +2,7 @@
 
 import math
 import re
+from dataclasses import replace
 from typing import Final
 
 import pytest
@@ -14,12 +15,12 @@ from relevanced.daemon.config import (
     load,
     restarting_keys,
 )
-from relevanced.daemon.lane import Lane, score_states
+from relevanced.daemon.lane import Lane, relaid, score_states, since_the_beginning
 from relevanced.daemon.plan import Plan, Surfaces
 from relevanced.daemon.recompute.buckets import view_of
 from relevanced.daemon.storage import namespace_hash
 from relevanced.metrics import Propensities, parse
-from tests.builders import clicked, lane_of, plan_with, row, settled, shown
+from tests.builders import SETTLE_MS, clicked, lane_of, passing, plan_with, row, settled, shown
 from tests.lane_views import exposed, read_openmetrics
 
 TOML: Final = """
@@ -123,6 +124,24 @@ def test_scores_and_effective_sample_size_are_exposed() -> None:
     assert found["relevanced_ips_effective_sample_size", None] == pytest.approx(12**2 / 104)
     assert found["relevanced_ips_clipped_ratio", None] == 0.5
     assert found["relevanced_propensities_info", None] == 1
+
+
+@pytest.mark.parametrize(("before", "after"), [((3,), (3, 10)), ((3, 10), (3,))])
+def test_weights_of_other_ranks_begin_anew(before: tuple[int, ...], after: tuple[int, ...]) -> None:
+    old, new = (
+        replace(plan("web"), metrics=tuple(parse(f"IPS-P@{k}") for k in depths))
+        for depths in (before, after)
+    )
+    lane = lane_of(plan=old)
+    settled(lane, shown(0), clicked(10, "b"), passing(2 * SETTLE_MS))
+    lane.start_batch()
+    assert lane.totals.page(0)[0, old.weight_column :].any()
+    changed, since = relaid(lane, new, since_the_beginning(old))
+    assert not changed.totals.page(0)[0, new.weight_column :].any()
+    assert since.columns[str(new.weights_id)] == lane.settled_before is not None
+    assert since.columns[old.column_ids[0]] is None, "the metric goes on"
+    again, _ = relaid(lane, old, since_the_beginning(old))
+    assert again.totals.page(0)[0, old.weight_column :].any()
 
 
 def test_without_propensities_nothing_is_added() -> None:
