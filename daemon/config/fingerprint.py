@@ -1,6 +1,7 @@
 """A configuration as TOML, the part that shapes stored rows, and what a change restarts."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Final
 
 from . import mapped_sources
@@ -108,6 +109,9 @@ def _lines(config: Config) -> Iterator[str]:
 
 def describe_rows(config: Config) -> str:
     """The keys that shape rows as TOML, which `load` reads back: the rest has its defaults."""
+    # The default of max_values follows from max_segments, which is not written: it shapes no rows.
+    segments = replace(config.segments, max_values=config.plan.admitted_values)
+    config = replace(config, segments=segments)
     lines, section = [], ""
     shaping = [*_join_settings(config), *_layout_settings(config)]
     for setting in SETTINGS:
