@@ -146,7 +146,7 @@ def _silent(
     segments: Sequence[tuple[str, str]], hour: TrafficSides, settings: ChangeSettings
 ) -> Iterator[TrafficChange]:
     """The segments with almost no impressions left. That all of them stop is known sooner."""
-    now, before = np.nan_to_num(hour.now[:, _IMPRESSIONS]), hour.before[:, _IMPRESSIONS]
+    now, before = hour.now[:, _IMPRESSIONS], hour.before[:, _IMPRESSIONS]
     few = (before >= settings.smallest_sample) & (now < before * settings.no_data_ratio)
     for at in np.flatnonzero(few).tolist():
         if segments[at] != WHOLE:

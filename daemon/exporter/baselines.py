@@ -16,6 +16,7 @@ import numpy as np
 from relevanced.metrics import Floats, Integers
 
 from ..changes import MadeOf, WeekSides, weeks
+from ..lane import Rows
 from ..panes import Window, days_before, hours_ahead, pane_start
 from ..plan import METRIC_COLUMNS, Plan
 from ..views import (
@@ -69,6 +70,7 @@ class BaselineComparison:
     until_ms: int
     """The last hours: an interval of event time, without its end."""
     recent: Floats
+    """NaN where not all of the last hours have it."""
     unit: str
     """`week` or `day`; of judged scores also `hour`."""
     periods: Mapping[int, Floats]
@@ -163,7 +165,7 @@ def hour_until(
     telling = telling_before(span[0], covered, left_out)
     of = partial(_usual, history, selection, telling, zone)
     sums = {by: of(each) for by, each in earlier_weights.items()}
-    rows = history.summed(weights, selection)
+    rows = _known_throughout(history, history.summed(weights, selection), weights, selection)
     return BaselineComparison(weeks.HOUR, *span, rows, unit, sums, None)
 
 
@@ -212,8 +214,11 @@ def _of_window(
 ) -> BaselinePeriod | None:
     for window in snapshot.windows:
         if (window.window, window.view) == (span.name, SETTLED):
-            rows = selection.fold(window.rows).astype(np.float64)
-            return BaselinePeriod(pane_starts(span, end_ms)[0], end_ms, rows)
+            rows: Rows | Floats = selection.fold(window.rows)
+            if snapshot.coverage is not None:
+                rows = snapshot.coverage.known(rows, selection.segments, window.first_ms)
+            from_ms = pane_starts(span, end_ms)[0]
+            return BaselinePeriod(from_ms, end_ms, rows.astype(np.float64))
     return None
 
 
@@ -237,7 +242,20 @@ def _from_hours(
             waits = lane.settled_before is None or start >= lane.settled_before
             if window == 0 and waits and from_ms <= start < end_ms:
                 rows += selection.fold_pages(pages, lane.names, plan.row_width)
-    return BaselinePeriod(from_ms, end_ms, history.without_thin(rows, weights, selection))
+    rows = _known_throughout(history, rows, weights, selection)
+    return BaselinePeriod(from_ms, end_ms, rows)
+
+
+def _known_throughout(
+    history: HourHistory, rows: Floats, weights: Weights, selection: Selection
+) -> Floats:
+    """The rows of the last hours, NaN in what any of them lacks since hours are kept: a grouping
+    that counts only since a part of them would look as if its traffic had fallen."""
+    sources, first = history.sources, min(history.starts)
+    if sources.has_everything:
+        return rows
+    cells = np.logical_and.reduce([sources.known(start) for start in weights if start >= first])
+    return np.where(sources.by_row(cells, selection.segments) > 0, rows, np.nan)
 
 
 def shares(from_ms: int, until_ms: int, hour_ms: int) -> Weights:

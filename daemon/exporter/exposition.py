@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from relevanced.metrics import WeightSums, clipped_share, effective_sample_size
+from relevanced.metrics import Floats, WeightSums, clipped_share, effective_sample_size
 
 from ..changes import FeedbackGap, Marker, Silence, Stream, newest
 from ..events import DROP_REASONS, REJECTION_REASONS, SKIP_REASONS
@@ -121,9 +121,10 @@ def render_windows(scores: MeasureScores) -> Exposition:
     for window in scores.windows:
         tail = f',window="{escape(window.window)}"'
         tail += f',view="{window.view}"}} ' if "view" in of_windows.score.labels else "} "
-        _add_rows(bodies, of_windows, scores.measure, [window.rows], labels, tail)
+        rows = scores.known(window)
+        _add_rows(bodies, of_windows, scores.measure, [rows], labels, tail)
         if plan.surfaces is not None:
-            _add_weights(bodies, window.rows[:, plan.weight_column :], labels, tail)
+            _add_weights(bodies, rows[:, plan.weight_column :], labels, tail)
     return _texts(bodies)
 
 
@@ -267,19 +268,12 @@ def _add_rows(
         add_defined(bodies, of.scored_impressions, head, labels, tail, scored)
 
 
-def _add_weights(bodies: Bodies, columns: Rows, labels: Sequence[str], tail: str) -> None:
+def _add_weights(bodies: Bodies, columns: Rows | Floats, labels: Sequence[str], tail: str) -> None:
     sums = [
         WeightSums(items, clipped, weights / WEIGHT_UNIT, squares / WEIGHT_UNIT)
         for items, clipped, weights, squares in columns.tolist()
     ]
-    add(
-        bodies,
-        FAMILIES["relevanced_ips_items"],
-        "{",
-        labels,
-        tail,
-        [weights.items for weights in sums],
-    )
+    add_defined(bodies, FAMILIES["relevanced_ips_items"], "{", labels, tail, columns[:, 0])
     sizes = np.array([effective_sample_size(weights) for weights in sums])
     add_defined(bodies, FAMILIES["relevanced_ips_effective_sample_size"], "{", labels, tail, sizes)
     shares = np.array([clipped_share(weights) for weights in sums])

@@ -41,7 +41,7 @@ from .baselines import BaselineComparison, averaged
 IMPRESSIONS, PLACES, JUDGED_PLACES = range(len(JUDGED_COUNT_COLUMNS))
 """The columns of judged rows that count; those of the metrics follow them."""
 
-Periods: TypeAlias = Sequence[Rows] | Sequence[Floats]
+Periods: TypeAlias = Sequence[Rows | Floats]
 """Rows, (segments, columns), of a window or of the last hours, which are one period, or of each
 period of a baseline."""
 
@@ -332,6 +332,13 @@ class MeasureScores:
         so one that is longer begins with the first pane of its own."""
         fold = self.selection.fold
         return tuple(replace(window, rows=fold(window.rows)) for window in self.snapshot.windows)
+
+    def known(self, window: WindowRows) -> Rows | Floats:
+        """(selected segments, columns) of one of `windows`: NaN in what not all of it has."""
+        coverage = self.snapshot.coverage
+        if coverage is None:
+            return window.rows
+        return coverage.known(window.rows, self.segments, window.first_ms)
 
     def first_of_window(self, window: WindowRows) -> int:
         """When the window begins: with the first of its panes that the grading is of as a whole,

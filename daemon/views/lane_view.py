@@ -127,16 +127,35 @@ class Coverage:
         self, rows: Matrix, segments: Sequence[tuple[str, str]], start_ms: int
     ) -> Matrix:
         """The rows, (segments or more, columns), from then on: 0 in what they lack."""
-        if self.latest <= start_ms:
-            return rows
-        columns = self.hidden_columns(start_ms)
-        lines = [n for n, (name, _) in enumerate(segments) if self.hides(name, start_ms)]
+        columns, lines = self._hidden(segments, start_ms)
         if not len(columns) and not lines:
             return rows
         shown = rows.copy()
         shown[:, columns] = 0
         shown[lines] = 0
         return shown
+
+    def known(
+        self, rows: Rows | Floats, segments: Sequence[tuple[str, str]], start_ms: int
+    ) -> Rows | Floats:
+        """The rows, (segments, columns), from then on, as they are shown: NaN in what they lack,
+        which is not known to be 0."""
+        columns, lines = self._hidden(segments, start_ms)
+        if not len(columns) and not lines:
+            return rows
+        shown = rows.astype(np.float64)
+        shown[:, columns] = np.nan
+        shown[lines] = np.nan
+        return shown
+
+    def _hidden(
+        self, segments: Sequence[tuple[str, str]], start_ms: int
+    ) -> tuple[Integers, list[int]]:
+        """The columns, and the rows of segments, that are not there from then on."""
+        if self.latest <= start_ms:
+            return np.array([], np.int64), []
+        lines = [n for n, (name, _) in enumerate(segments) if self.hides(name, start_ms)]
+        return self.hidden_columns(start_ms), lines
 
 
 def _first(instants: Mapping[Any, Instant], name: str | int) -> int:

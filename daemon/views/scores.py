@@ -1,6 +1,7 @@
 """The scores of a snapshot as one object, and that object as JSON, CSV or a table. Pure.
 
-Three states stay apart: no traffic (`impressions` is 0), undefined (`mean` is null though there are
+Four states stay apart: not counted over all of the window (`scored` is null, and `since` says from
+when on it is), no traffic (`impressions` is 0), undefined (`mean` is null though there are
 impressions) and a mean of 0. CSV is safe to open: names of segments come from events, so anybody
 may choose them, and a spreadsheet would run a text that begins like a formula. Such a text gets an
 apostrophe before it, as in spreadsheets themselves.
@@ -22,7 +23,7 @@ from relevanced.metrics import Floats
 
 from ..changes import WHOLE
 from ..events import escaped_formula, timestamp_text
-from ..lane import FEEDBACK_OUTCOMES, IMPRESSION_OUTCOMES
+from ..lane import FEEDBACK_OUTCOMES, IMPRESSION_OUTCOMES, Rows
 from ..plan import COUNT_COLUMNS, Plan
 from .lane_view import Coverage
 from .selection import Selection
@@ -54,6 +55,8 @@ def _csv_cell(value: object, exact: bool) -> object:
 
 MEAN_OF_RR: Final = "MRR is the mean of RR."
 ONE_ERROR: Final = "± is one standard error."
+NOT_YET: Final = "not yet"
+"""In place of a number that is counted since a part of the window only."""
 _UNBOUNDED: Final = 100_000
 _SEGMENT_WIDTH: Final = 40
 
@@ -70,10 +73,12 @@ class Score(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """None where no impression has a defined value."""
     stderr: float | None
     """None below two scored impressions."""
-    scored: int
-    impressions: int
-    zero_results: int
-    """Impressions with an empty list."""
+    scored: int | None
+    """None where not all of the window has the metric: see `since`."""
+    impressions: int | None
+    """None where not all of the window has the grouping."""
+    zero_results: int | None
+    """Impressions with an empty list; None as for impressions."""
     since: str | None = None
     """From when on the metric is counted, where the window begins earlier: it is not shown until
     all of the window has it."""
@@ -112,6 +117,11 @@ def report(snapshot: Snapshot, selection: Selection, plan: Plan) -> Report:
 def optional(values: Floats) -> list[float | None]:
     """The numbers; None where they are NaN."""
     return [None if math.isnan(value) else value for value in values.tolist()]
+
+
+def optional_counts(values: Rows | Floats) -> list[int | None]:
+    """The counts, (n,); None where they are NaN."""
+    return [None if math.isnan(value) else round(value) for value in values.tolist()]
 
 
 def to_json(result: Report) -> bytes:
@@ -173,14 +183,16 @@ def _counts(snapshot: Snapshot, family: str, always: Sequence[str]) -> dict[str,
 def _window_scores(
     window: WindowRows, selection: Selection, plan: Plan, coverage: Coverage | None
 ) -> Iterable[Score]:
-    rows = selection.fold(window.rows)
-    impressions = rows[:, COUNT_COLUMNS.index("impressions")].tolist()
-    zero_results = rows[:, COUNT_COLUMNS.index("zero_result_impressions")].tolist()
+    rows: Rows | Floats = selection.fold(window.rows)
+    if coverage is not None:
+        rows = coverage.known(rows, selection.segments, window.first_ms)
+    impressions = optional_counts(rows[:, COUNT_COLUMNS.index("impressions")])
+    zero_results = optional_counts(rows[:, COUNT_COLUMNS.index("zero_result_impressions")])
     at = [span.name for span in plan.timing.windows].index(window.window) if coverage else 0
     columns = []
     for index, metric in enumerate(plan.metrics):
         means, errors = (optional(values) for values in estimates(rows, plan, index))
-        scored = rows[:, plan.metric_column(index)].tolist()
+        scored = optional_counts(rows[:, plan.metric_column(index)])
         columns.append((index, metric.name, means, errors, scored))
     for row, (grouping, segment) in enumerate(selection.segments):
         for index, name, means, errors, scored in columns:
@@ -214,12 +226,17 @@ def _table(scores: Sequence[Score], title: str, *, errors: bool) -> Table:
     for (grouping, segment), row in rows.items():
         first = next(iter(row.values()))
         cells = [_cell(row[name], errors) for name in metrics]
-        counts = (f"{first.impressions:,}", f"{first.zero_results:,}")
+        counts = [
+            NOT_YET if count is None else f"{count:,}"
+            for count in (first.impressions, first.zero_results)
+        ]
         table.add_row(_visible(grouping), _visible(segment), *counts, *cells)
     return table
 
 
 def _cell(score: Score, errors: bool) -> str:
+    if score.impressions is None or score.scored is None:
+        return NOT_YET
     if score.impressions == 0:
         return "no traffic"
     if score.mean is None:
@@ -240,8 +257,9 @@ def _notes(scores: Sequence[Score]) -> list[str]:
     """How many impressions of the whole each metric leaves out, and what a mean of RR is."""
     notes = [] if scores else ["No scores."]
     for score in scores:
-        undefined = score.impressions - score.scored
-        if (score.grouping, score.segment) == WHOLE and undefined:
+        undefined = (score.impressions or 0) - (score.scored or 0)
+        is_known = score.scored is not None
+        if (score.grouping, score.segment) == WHOLE and is_known and undefined:
             notes.append(
                 f"{score.metric}: {undefined:,} of {score.impressions:,} impressions left out "
                 "as undefined."

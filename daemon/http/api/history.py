@@ -9,12 +9,22 @@ from typing import Final
 import msgspec
 import numpy as np
 
+from relevanced.metrics import Floats
+
 from ...events import instant_ms, timestamp_ms, timestamp_text
 from ...exporter import MeasureScores, Reading, best_case_of, judged_shares
 from ...lane import Rows
 from ...panes import HOUR_MS, Window, pane_start
 from ...plan import Plan
-from ...views import COUNTS_CELL, Segment, estimates, kept_from, optional, pane_starts
+from ...views import (
+    COUNTS_CELL,
+    Segment,
+    estimates,
+    kept_from,
+    optional,
+    optional_counts,
+    pane_starts,
+)
 from .parameters import BadRequest, Query, requested
 
 
@@ -27,8 +37,10 @@ class Pane(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """null where no impression has a defined value."""
     stderr: float | None
     """null below two scored impressions."""
-    scored: int
-    impressions: int
+    scored: int | None
+    """null where the metric counts only from later on."""
+    impressions: int | None
+    """null where the grouping counts only from later on."""
 
 
 class History(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -67,7 +79,10 @@ def history(reading: Reading, metric: str, segment: Segment, window: str) -> His
     span = plan.timing.windows[window_at]
     settled_ms = None if as_of_ms is None else as_of_ms - plan.timing.settle_ms
     starts = [] if as_of_ms is None else kept_starts(reading.clicks, window_at, as_of_ms)
-    rows = reading.clicks.panes(window_at, starts, segment)
+    rows: Rows | Floats = reading.clicks.panes(window_at, starts, segment)
+    if (coverage := reading.snapshot.coverage) is not None and starts:
+        known = [coverage.known(rows[n : n + 1], [segment], at) for n, at in enumerate(starts)]
+        rows = np.concatenate(known)
     return History(
         metric=metric,
         grouping=segment[0],
@@ -99,14 +114,15 @@ def kept_starts(reading: MeasureScores, window_at: int, end_ms: int) -> list[int
 
 
 def panes_of(
-    rows: Rows, starts: list[int], span: Window, plan: Plan, metric_at: int
+    rows: Rows | Floats, starts: list[int], span: Window, plan: Plan, metric_at: int
 ) -> tuple[Pane, ...]:
-    """The panes that begin then, of one row each."""
+    """The panes that begin then, of one row each; NaN is not known."""
     means, errors = (optional(values) for values in estimates(rows, plan, metric_at))
-    scored = rows[:, plan.metric_column(metric_at)].tolist()
+    counts = (optional_counts(rows[:, at]) for at in (plan.metric_column(metric_at), 0))
+    columns = zip(starts, means, errors, *counts, strict=True)
     return tuple(
         Pane(timestamp_text(start), timestamp_text(start + span.pane_ms), *numbers)
-        for start, *numbers in zip(starts, means, errors, scored, rows[:, 0].tolist(), strict=True)
+        for start, *numbers in columns
     )
 
 

@@ -201,6 +201,7 @@ export class Chart {
 
   words(one) {
     if (one?.lost) return "lost from the store";
+    if (one?.uncounted) return "not counted in all of this window";
     if (one?.unlisted && !one.impressions) return `not listed: at most ${count(one.unlisted)} searches`;
     if (!one || !one.impressions) return "no traffic";
     if (one.mean === null) return `undefined, ${count(one.impressions)} impressions`;

@@ -23,8 +23,10 @@ export function sliding(history) {
     const total = [0, 0, 0, 0];
     for (const pane of panes.slice(last - length + 1, last + 1)) pane.forEach((value, index) => (total[index] += value));
     const inside = history.panes.slice(last - length + 1, last + 1);
+    // A part of the window is not the window: where its metric or grouping counts since then only, it is not known.
+    const uncounted = inside.some((pane) => pane.scored === null);
     const [lost, unlisted] = [inside.some((pane) => pane.lost), Math.max(...inside.map((pane) => pane.unlisted ?? 0))];
-    points.push({ ...point(Date.parse(history.panes[last].end), total), lost, unlisted });
+    points.push({ ...point(Date.parse(history.panes[last].end), total), lost, unlisted, uncounted });
   }
   return points;
 }
@@ -34,7 +36,7 @@ export function sliding(history) {
 export function runs(points) {
   const found = [];
   for (const one of points) {
-    const state = one.lost || (one.unlisted && !one.impressions) ? "lost" : !one.impressions ? "none" : one.mean === null ? "undefined" : "line";
+    const state = one.lost || one.uncounted || (one.unlisted && !one.impressions) ? "lost" : !one.impressions ? "none" : one.mean === null ? "undefined" : "line";
     if (found.at(-1)?.state !== state) found.push({ state, points: [] });
     found.at(-1).points.push(one);
   }

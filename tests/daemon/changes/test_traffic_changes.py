@@ -50,8 +50,7 @@ def oracle(
     settings: ChangeSettings,
 ) -> Iterator[tuple[str, tuple[str, str]]]:
     (now, before), least = hour, settings.smallest_sample
-    seen = 0.0 if math.isnan(now[0]) else now[0]
-    if segment != WHOLE and before[0] >= least and seen < before[0] * settings.no_data_ratio:
+    if segment != WHOLE and before[0] >= least and now[0] < before[0] * settings.no_data_ratio:
         yield "impressions", segment
     if not now[0] >= least or not before[0] > 0:
         return

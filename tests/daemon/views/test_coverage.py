@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from msgspec import structs
 
-from relevanced.daemon.exporter import expected
+from relevanced.daemon.exporter import MeasureScores, clicks_measure, expected, render_windows
 from relevanced.daemon.lane import Since, since_the_beginning
 from relevanced.daemon.plan import Plan
 from relevanced.daemon.queries import Derivation
@@ -23,6 +23,8 @@ from relevanced.daemon.views import (
     evaluate,
     kept_from,
     pane_starts,
+    report,
+    select,
 )
 from tests.daemon.exporter import test_baselines, test_first_sights
 from tests.daemon.exporter.test_baselines import HOUR_MS, NOON, PLAN, compared, lane_of, steady
@@ -121,9 +123,10 @@ def test_grouping_that_a_lane_derives_by_another_rule_is_hidden() -> None:
             assert coverage.hides("country", NOON) == (lane_plan is not plan)
 
 
-def test_last_hours_show_a_metric_once_half_of_them_have_it() -> None:
-    """Also where panes wait for a silent lane: they alone would be the score of a few minutes."""
-    for hours, is_shown in ((2, False), (4, True)):
+def test_last_hours_show_a_metric_once_all_of_them_have_it() -> None:
+    """A part of them would look as if its traffic had fallen. Also where panes wait for a silent
+    lane: they alone would be the score of a few minutes."""
+    for hours, is_shown in ((2, False), (4, False), (5, False), (6, True)):
         begins = {**dict.fromkeys(PLAN.column_ids), PLAN.column_ids[0]: NOON - hours * HOUR_MS}
         row = np.zeros(PLAN.row_width, np.int64)
         row[[0, PLAN.metric_column(0)]] = 7
@@ -132,7 +135,46 @@ def test_last_hours_show_a_metric_once_half_of_them_have_it() -> None:
         lane = replace(lane_of(steady(8)), panes=waiting, idle_ms=idle_ms)
         recent = compared(since(lane, PLAN, columns=begins))["6h"].recent[0]
         assert recent[0] == 5.5 * 100 + 7
-        assert (recent[PLAN.metric_column(0)] > 0) == is_shown
+        scored = recent[PLAN.metric_column(0)]
+        assert scored == recent[0] if is_shown else np.isnan(scored)
+
+
+def test_numbers_that_count_since_a_part_of_a_window_are_absent_from_it() -> None:
+    """Not 0: in gauges, in scores and in the last hours, until all of the window has them."""
+    window, column = PLAN.timing.windows[0], PLAN.metric_column(1)
+    ones = test_baselines.pages_of(np.ones((2, PLAN.row_width), np.int64))
+    starts = pane_starts(window, NOON)
+    lane = replace(lane_of({}), panes={(0, start): ones for start in starts}, idle_ms=NOON)
+    lane = replace(lane, watermark_ms=NOON)
+    always = first_layouts(InForce(PLAN)).since
+    groupings = {**always.groupings, "country": starts[1]}
+    columns = {**always.columns, PLAN.column_ids[1]: starts[1]}
+    for first_ms, is_known in ((starts[0], True), (starts[1], False)):
+        late = {"groupings": {**groupings, "country": first_ms}}
+        late["columns"] = {**columns, PLAN.column_ids[1]: first_ms}
+        shown = since(lane, PLAN, **late)
+        found = evaluate([shown], PLAN)
+        selection = select(found, PLAN, [test_baselines.US], empty_other=False)
+        scores = MeasureScores(clicks_measure(PLAN), [shown], found, selection)
+        live = next(one for one in scores.windows if (one.window, one.view) == (window.name, LIVE))
+        rows = scores.known(live)
+        assert live.first_ms == starts[0] and rows[0, 0] == len(starts)
+        assert [np.isnan(rows[at]) for at in ((0, column), (1, 0))] == [not is_known] * 2
+        text = b"".join(render_windows(scores).text).decode()
+        gauges = [
+            line for line in text.splitlines() if f'window="{window.name}",view="live"' in line
+        ]
+        of_us = [line for line in gauges if 'segment="US"' in line]
+        assert bool(of_us) == is_known and any(line.endswith(f" {len(starts)}") for line in gauges)
+        said = [
+            (one.segment, one.metric, one.scored, one.impressions)
+            for one in report(found, selection, PLAN).scores
+            if (one.window, one.view) == (window.name, LIVE)
+        ]
+        count = len(starts) if is_known else None
+        names = [metric.name for metric in PLAN.metrics[:2]]
+        assert ("US", names[0], count, count) in said
+        assert ("all", names[1], count, len(starts)) in said
 
 
 def test_values_of_a_new_grouping_are_no_new_releases() -> None:

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from relevanced.daemon.events import timestamp_text
 from relevanced.daemon.exporter import Reading
@@ -22,8 +23,9 @@ from relevanced.daemon.http import (
     segments,
     verdict,
 )
+from relevanced.daemon.storage import InForce, first_layouts
 from relevanced.daemon.timing import timing
-from relevanced.daemon.views import report
+from relevanced.daemon.views import covered, report
 from relevanced.metrics import Direction
 from tests.lane_views import NOW_MS, PLAN, Shown, lane_view, reading_of
 
@@ -69,9 +71,9 @@ def settling(impressions: list[Shown]) -> list[Shown]:
 
 def total(found: History) -> tuple[int, int, float]:
     panes = found.panes[-found.window_seconds // found.pane_seconds :]
-    scored = sum(pane.scored for pane in panes)
-    sums = sum((pane.mean or 0.0) * pane.scored for pane in panes)
-    return sum(pane.impressions for pane in panes), scored, sums / scored if scored else 0.0
+    scored = sum(pane.scored or 0 for pane in panes)
+    sums = sum((pane.mean or 0.0) * (pane.scored or 0) for pane in panes)
+    return sum(pane.impressions or 0 for pane in panes), scored, sums / scored if scored else 0.0
 
 
 @pytest.mark.parametrize("window", ["1m", "10m"])
@@ -111,6 +113,24 @@ def test_in_history_no_traffic_undefined_and_0_stay_three() -> None:
     panes = history(reading_of([lane_view(shown)]), "P@1", WHOLE, "1m").panes[-4:]
     states = [(pane.mean, pane.impressions) for pane in panes]
     assert states == [(None, 0), (None, 1), (0.0, 1), (None, 0)]
+
+
+def test_in_history_panes_before_a_grouping_or_metric_counts_are_unknown() -> None:
+    """Not without traffic: what is counted since later has null, and the rest its numbers."""
+    always, since_ms = first_layouts(InForce(PLAN)), NOW_MS - 100_000
+    groupings = {**always.since.groupings, "country": since_ms}
+    columns = {**always.since.columns, PLAN.column_ids[0]: since_ms}
+    late = structs.replace(always.since, groupings=groupings, columns=columns)
+    lane = lane_view([Shown(time_ms=at) for at in (since_ms - 1, since_ms, NOW_MS)])
+    lane = replace(lane, layouts=structs.replace(always, since=late))
+    reading = reading_of(covered([lane], PLAN))
+    states = {
+        segment: [(pane.scored, pane.impressions) for pane in panes[-52:-48]]
+        for segment in (WHOLE, ("country", "US"))
+        for panes in [history(reading, PLAN.metrics[0].name, segment, "1m").panes]
+    }
+    assert states[WHOLE] == [(None, 1), (1, 1), (0, 0), (0, 0)]
+    assert states["country", "US"] == [(None, None), (1, 1), (0, 0), (0, 0)]
 
 
 def test_a_lane_that_is_ahead_shortens_what_all_keep() -> None:
