@@ -29,6 +29,7 @@ import numpy as np
 from ..errors import Damaged, Unavailable
 from ..lane import Rows, Since, columns_of, has_same_queries, kept_columns, since_the_beginning
 from ..plan import COUNT_COLUMNS, METRIC_COLUMNS, WEIGHT_COLUMNS, Plan
+from ..timing import Timing
 from .keys import PackingError, pack, unpack, unpack_page
 
 LAYOUTS_KEY: Final = "layouts"
@@ -50,6 +51,8 @@ class StoredLayout(msgspec.Struct, array_like=True, frozen=True):
     """The first hour whose pages were written under it, in ms; None: the first of the lane."""
     history_hours: int = 0
     """As in `Plan`."""
+    panes: Mapping[int, int] = {}
+    """Length of each window → length of its panes, in ms: it follows from the shortest window."""
 
 
 class LaneLayouts(msgspec.Struct, array_like=True, frozen=True):
@@ -66,6 +69,14 @@ class LaneLayouts(msgspec.Struct, array_like=True, frozen=True):
     def last(self) -> StoredLayout:
         """The layout that the lane works under."""
         return self.layouts[-1]
+
+    def since_in(self, timing: Timing) -> Since:
+        """Since when what a reader with this timing sums holds: without the windows whose panes
+        have another length, as the keys of panes say nothing of it."""
+        panes = self.last.panes
+        spans = (span for span in timing.windows if panes.get(span.length_ms) == span.pane_ms)
+        windows = {span.length_ms: self.since.windows[span.length_ms] for span in spans}
+        return msgspec.structs.replace(self.since, windows=windows)
 
     @property
     def grouping_names(self) -> list[str]:
@@ -98,6 +109,7 @@ class InForce:
             plan.weights_id,
             hours_from,
             plan.history_hours,
+            {span.length_ms: span.pane_ms for span in plan.timing.windows},
         )
 
 

@@ -342,7 +342,8 @@ def coverage_of(views: Iterable[LaneView], plan: Plan) -> Coverage:
 def _since(view: LaneView, layouts: LaneLayouts, plan: Plan) -> Since:
     """Since when the rows of a lane hold, also of one that does not yet keep as many hours as its
     reader expects: other lanes have some that it has dropped."""
-    since, own = layouts.since, replace(plan, history_hours=layouts.last.history_hours)
+    since = layouts.since_in(plan.timing)
+    own = replace(plan, history_hours=layouts.last.history_hours)
     if own.history_hours >= plan.history_hours or view.settled_before is None:
         return since
     first = kept_rows.has_hours_from(view.settled_before, own, view.hours)

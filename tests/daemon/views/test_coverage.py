@@ -12,6 +12,7 @@ from relevanced.daemon.lane import Since, since_the_beginning
 from relevanced.daemon.plan import Plan
 from relevanced.daemon.queries import Derivation
 from relevanced.daemon.storage import InForce, first_layouts
+from relevanced.daemon.timing import timing
 from relevanced.daemon.views import (
     ALWAYS,
     LIVE,
@@ -76,6 +77,28 @@ def test_a_window_that_lanes_keep_for_a_while_only_is_shown_once_all_of_it_is_co
         assert ((longest.name, LIVE) in shown) == is_shown
         assert ((longest.name, LIVE) in found.incomplete) != is_shown
         assert (PLAN.timing.windows[0].name, LIVE) in shown
+
+
+def test_a_window_is_incomplete_while_a_lane_has_panes_of_another_length() -> None:
+    """A roll-out adds a shorter window to one with a pane of its own: keys of panes have the length
+    of the window alone, so the panes of a lane that has not moved would count in part."""
+    former, now = (
+        replace(PLAN, timing=timing(windows, 300, 60, base_s=10))
+        for windows in ([("1h", 3600)], [("5m", 300), ("1h", 3600)])
+    )
+    assert former.timing.windows[0].pane_ms != now.timing.windows[1].pane_ms
+    moved, other = (
+        replace(lane_of({}), layouts=first_layouts(InForce(plan))) for plan in (now, former)
+    )
+    for lanes, plan, is_shown in (
+        ([moved, moved], now, True),
+        ([moved, other], now, False),
+        ([other, other], former, True),
+        ([moved, other], former, False),
+    ):
+        views = covered(lanes, plan)
+        assert (("1h", LIVE) not in evaluate(views, plan).incomplete) == is_shown
+        assert (kept_from(views, plan, len(plan.timing.windows) - 1) < NOON) == is_shown
 
 
 @pytest.mark.parametrize("has_events", [True, False], ids=["since then", "not yet"])
