@@ -73,6 +73,16 @@ async def test_an_operator_decides_at_once(registry: LayoutRegistry) -> None:
     ]
 
 
+async def test_what_an_operator_decides_stays_before_its_first_worker_has_started(
+    registry: LayoutRegistry,
+) -> None:
+    await registry.propose("a", "A")
+    await registry.propose("b", "B")
+    await silence(registry, "a", 2 * SILENT_MS)
+    third = await registry.use("a", "A")
+    assert await registry.propose("b", "B") == third == Generation(3, "a", "A")
+
+
 async def test_the_command_shows_and_sets_the_layout(
     one_redis: RedisServer, tmp_path: Path
 ) -> None:

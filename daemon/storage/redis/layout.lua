@@ -22,10 +22,11 @@ end
 
 local generation = in_force()
 local current = redis.call('HGET', key, 'digest:' .. generation)
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+-- What an operator puts in force counts as proposed, too: the next proposal of another one must not find it silent.
+if act ~= 'restore' then redis.call('HSET', key, 'proposed:' .. digest, string.format('%.0f', now)) end
 if act == 'propose' then
-  local time = redis.call('TIME')
-  local now = time[1] * 1000 + math.floor(time[2] / 1000)
-  redis.call('HSET', key, 'proposed:' .. digest, string.format('%.0f', now))
   if current ~= digest then
     local is_new = redis.call('HEXISTS', key, 'known:' .. digest) == 0
     local last = current and redis.call('HGET', key, 'proposed:' .. current)
