@@ -82,7 +82,7 @@ def history(reading: Reading, metric: str, segment: Segment, window: str) -> His
     rows: Rows | Floats = reading.clicks.panes(window_at, starts, segment)
     if (coverage := reading.snapshot.coverage) is not None and starts:
         known = [coverage.known(rows[n : n + 1], [segment], at) for n, at in enumerate(starts)]
-        rows = np.concatenate(known)
+        rows = np.concatenate([*known])
     return History(
         metric=metric,
         grouping=segment[0],
