@@ -43,6 +43,7 @@ REFRESH_SHARE: Final = 0.1
 """Share of the time that refreshing may take when it happens more often than REFRESH_EVERY_S."""
 LEASE_MS: Final = 10_000
 """Without a renewal for this long, another process serves the scores."""
+NO_SERIES: Final = "without a lease the series of all the traffic are not served"
 
 LANES: Final = "lanes"
 """Where no snapshot is made though Redis answers."""
@@ -110,8 +111,10 @@ class Exporter:
         former: Published = Published(),
         past: PastReads | None = None,
         examples: ExampleReads | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._clock = clock
+        self._monotonic = monotonic
         self._coordination = coordination
         self._plan = plan
         self._telemetry = telemetry
@@ -120,6 +123,8 @@ class Exporter:
         self._token = secrets.token_hex(8)
         self._published = former
         self._has_lease = False
+        self._renewed_s = 0.0
+        """When the lease was last asked for with success: in Redis it lasts from then at least."""
         self._publisher = Publisher(plan, change_settings, version_attribute)
         self._markers = markers
         self._past = past
@@ -141,10 +146,10 @@ class Exporter:
         end."""
         stopped = asyncio.ensure_future(self._stop.wait())
         while not self._stop.is_set():
-            began_s = time.monotonic()
+            began_s = self._monotonic()
             await self._refresh(began_s)
             self._swap_in()
-            took_s = time.monotonic() - began_s
+            took_s = self._monotonic() - began_s
             after_s = refresh_after_s(took_s) if self._has_lease else REFRESH_EVERY_S
             await asyncio.wait({stopped}, timeout=max(after_s - took_s, 0.05))
         if self._has_lease:
@@ -166,6 +171,8 @@ class Exporter:
             trouble, problem = None, await self._publish()
         except Unavailable as error:
             trouble, problem = error.trouble, str(error)
+            if not self._holds_lease_still():
+                problem += f"; {NO_SERIES}"
         self._note(problem, trouble)
         if problem is not None:
             self._telemetry.snapshot_errors.labels(trouble or LANES).inc()
@@ -230,8 +237,11 @@ class Exporter:
     async def _lead(self) -> bool:
         """Whether this process serves the series of all the traffic; when it begins to, restore
         the selection that the process before stored."""
+        asked_s = self._monotonic()
         leads = await self._coordination.lease(self._token, LEASE_MS)
         self._telemetry.exporter_lease_held.set(leads)
+        if leads:
+            self._renewed_s = asked_s
         if leads and not self._has_lease:
             stored = await self._coordination.stored_selection()
             self._publisher.previous = kept.restored_selection(stored)
@@ -239,12 +249,29 @@ class Exporter:
             log.info("serving the series of all the traffic")
         if self._has_lease and not leads:
             log.warning("another process serves the series of all the traffic now")
-            self._published = replace(
-                self._published, text=MetricsText(), openmetrics=MetricsText()
-            )
+            self._drop_series()
+        if not leads:
             self._publisher.forget_totals()
         self._has_lease = leads
         return leads
+
+    def _holds_lease_still(self) -> bool:
+        """Whether this process has the lease though Redis does not answer it.
+
+        Once it is over, another process may serve the series, and old scores beside new ones would
+        be taken for true. Where Redis is away from all processes none serves them: the alert on
+        that rests on what every process serves of itself, and the API answers the last scores, as
+        of when they are. The totals are kept: if nobody else had the lease, counters go on.
+        """
+        if self._has_lease and self._monotonic() - self._renewed_s >= LEASE_MS / 1000:
+            log.warning("the lease was not renewed in time", problem=NO_SERIES)
+            self._telemetry.exporter_lease_held.set(False)
+            self._drop_series()
+            self._has_lease = False
+        return self._has_lease
+
+    def _drop_series(self) -> None:
+        self._published = replace(self._published, text=MetricsText(), openmetrics=MetricsText())
 
     async def _store_selection(self) -> None:
         try:
@@ -308,7 +335,7 @@ class Exporter:
     def _swap_in(self) -> None:
         damaged = self._lanes.damaged
         whole = "; ".join(damaged[lane] for lane in sorted(damaged))
-        stalled = self._pulses.stalled(self._lanes.mirrors, time.monotonic())
+        stalled = self._pulses.stalled(self._lanes.mirrors, self._monotonic())
         conditions = (
             *self._outlet.conditions(),
             # Where Redis is away no process can do better: behind a Service the last scores are

@@ -256,6 +256,45 @@ async def test_a_process_that_loses_the_lease_keeps_its_answers_and_drops_the_se
     assert texts == [True, False] and impressions(published) == 3 and published.ready
 
 
+@pytest.mark.parametrize("led_between", [False, True])
+async def test_an_exporter_alone_without_redis_serves_no_series_once_its_lease_is_over(
+    led_between: bool, monkeypatch: Any
+) -> None:
+    """Another may serve them by then. What it answers stays; its counters go on, if it leads next,
+    where they were, also after a roll-back."""
+    monkeypatch.setattr("relevanced.daemon.exporter.exporter.REFRESH_EVERY_S", 0.0)
+    monkeypatch.setattr("relevanced.daemon.exporter.exporter.STANDBY_EVERY_S", 0.0)
+    times_s = (100.0, 109.9, 110.0, 111.0, 120.0, 121.0)
+    telemetry, seen = Telemetry("test"), list[tuple[bool, bool]]()
+
+    class Link(Namespace):
+        async def lease(self, token: str, silence_ms: int) -> bool:
+            if len(seen) in (1, 2, 3):
+                raise Unavailable("Redis: away")
+            return not (led_between and len(seen) == 4)
+
+    def done(now: Published) -> bool:
+        said = {c.name: c.detail for c in now.conditions}["snapshot"]
+        assert ("are not served" in said) == (len(seen) in (2, 3)), said
+        assert impressions(now) == (3 if len(seen) < 4 else 2) and now.ready
+        holds = b"relevanced_exporter_lease_held 1.0" in telemetry.render(False)
+        seen.append((bool(now.text.plain), holds))
+        return len(seen) == len(times_s)
+
+    back = replace(delta(2), head=replace(delta(2).head, token="other"))
+    outlet, store = Outlet(done), Lane(delta(3), back)
+    exporter = Exporter(
+        *(store, Link(), PLAN, telemetry, outlet, outlet.stop, lambda: START_MS / 1000 + 10),
+        monotonic=lambda: times_s[min(len(seen), len(times_s) - 1)],
+    )
+    async with asyncio.timeout(PATIENCE_S):
+        await exporter.run()
+    leads = [True, True, False, False, not led_between, True]
+    assert seen == [(each, each) for each in leads]
+    counted = b'relevanced_events_total{kind="impression"} ' + (b"2" if led_between else b"3")
+    assert counted in b"".join(outlet.published.text.plain)
+
+
 async def test_after_a_roll_back_all_processes_answer_what_is_stored(monkeypatch: Any) -> None:
     """While the counters of the one that serves them stay where they were."""
 
