@@ -22,6 +22,9 @@ OF_THE_OBJECTIVE: Final = "relevanced:late"
 """The objective says over which stretches it is summed."""
 NOT_OF_OUR_JOBS: Final = frozenset(("ALERTS",))
 """Series that do not come from a job of relevanced."""
+COMPARED_WITH_ITSELF: Final = frozenset(("relevanced_gap_records_total",))
+"""Counters that appear with what they count first: growth leaves that out, so a panel compares
+their values."""
 _SERIES_OF_VARIABLE: Final = re.compile(r"label_values\((.*), (\w+)\)\Z", re.DOTALL)
 
 
@@ -167,7 +170,8 @@ def selector_faults(selector: Selector, by_instance: bool) -> Iterator[str]:
             yield f'must be selected by {label}="${label}"'
     if by_instance and series.of_process and selector.value("instance") != "$instance":
         yield 'must be selected by instance=~"$instance"'
-    if (series.kind == "counter") != (selector.function in GROWTH):
+    is_of_growth = (series.kind == "counter") == (selector.function in GROWTH)
+    if not is_of_growth and selector.name not in COMPARED_WITH_ITSELF:
         yield f"a {series.kind} inside {selector.function or 'nothing'}"
     if (selector.function, selector.range) == OF_A_DAY or selector.name == OF_THE_OBJECTIVE:
         return

@@ -167,6 +167,27 @@ def test_a_release_is_marked_where_its_first_impressions_are(tmp_path: Path) -> 
 
 
 @required("promtool")
+def test_lost_records_are_those_of_the_range_whichever_process_counts_them(tmp_path: Path) -> None:
+    """By topic: the first loss ever; a new pod that begins with old losses; a lease that goes to
+    another process and back; a count that restarted with lost state."""
+    [panel] = [p for p in panels(DASHBOARDS["pipeline"]) if p["title"] == "Lost records"]
+    query = everywhere(panel["targets"][0]["expr"]).replace("$__range", "1h")
+    lost = 'relevanced_gap_records_total{job="r",topic="%s",instance="%s"}'
+    of_topics = {
+        "first": ({"a": "_x90 500x30"}, 500),
+        "pod": ({"a": "800x80 stale", "b": "_x82 800x38"}, 0),
+        "back": ({"a": "500x70 stale _x20 5500x28", "b": "_x70 500x5 5500x15 stale"}, 5000),
+        "restarted": ({"a": "500x60 0x9 60x50"}, 60),
+    }
+    time = {"series": 'relevanced_as_of_timestamp_seconds{job="r"}', "values": "0+60x120"}
+    for topic, (processes, expected) in of_topics.items():
+        series = [{"series": lost % (topic, p), "values": v} for p, v in processes.items()]
+        at = {"expr": f"round({query})", "eval_time": "119m"}
+        queries = [{**at, "exp_samples": [{"value": expected}]}]
+        assert promtool_passes(tmp_path / f"{topic}.yml", [*series, time], queries), topic
+
+
+@required("promtool")
 def test_a_new_build_is_marked_and_a_restart_is_not(tmp_path: Path) -> None:
     """One process gets a new version after 20 minutes; the other was restarted before."""
     query = everywhere(marks("overview")["New build"])
