@@ -95,16 +95,19 @@ def test_containers_use_existing_commands_options_and_variables(
     objects: list[dict[str, Any]],
 ) -> None:
     variables = {setting.variable: setting for setting in SETTINGS}
-    for container in containers(objects):
+    for deployment in of_kind("Deployment", objects):
+        pod = deployment["spec"]["template"]["spec"]
+        (container,) = pod["containers"]
         command, *arguments = container["args"]
         options = {name for parameter in cli.commands[command].params for name in parameter.opts}
         assert {word for word in arguments if word.startswith("--")} <= options
         mounts = {mount["mountPath"] for mount in container["volumeMounts"]}
+        files = secret_files(pod)
         assert arguments[arguments.index("--config") + 1] in mounts
         for entry in container["env"]:
             assert entry["name"] in variables
             if entry["name"].endswith("_FILE"):
-                assert (entry["value"] in mounts) == uses(arguments[-1], entry["name"])
+                assert (entry["value"] in files) == uses(arguments[-1], entry["name"])
         ready = "/startedz" if arguments[-1] == "worker" else "/readyz"
         probes = [
             container[f"{name}Probe"]["httpGet"]["path"] for name in ("liveness", "readiness")
@@ -112,9 +115,34 @@ def test_containers_use_existing_commands_options_and_variables(
         assert probes == ["/livez", ready] and {*probes} <= served_paths()
 
 
+def secret_files(pod: dict[str, Any]) -> set[str]:
+    """The files of Secrets in the container of a pod. A rotated Secret reaches only those that are
+    mounted with their volume as a whole."""
+    mounts = {mount["name"]: mount for mount in pod["containers"][0]["volumeMounts"]}
+    return {
+        f"{mounts[volume['name']]['mountPath']}/{item['path']}"
+        for volume in pod["volumes"]
+        if "subPath" not in mounts[volume["name"]]
+        for source in volume.get("projected", {}).get("sources", ())
+        for item in source["secret"]["items"]
+    }
+
+
 def uses(role: str, variable: str) -> bool:
     """Whether a role logs in where this secret is for."""
     return role == "worker" or not variable.startswith(("RELEVANCED_KAFKA", "RELEVANCED_REGISTRY"))
+
+
+def test_a_rotated_secret_reaches_the_files_of_a_running_pod() -> None:
+    """Kubernetes renews what is mounted, except by subPath. Here two files are of one Secret."""
+    values = [
+        {"variable": "RELEVANCED_REDIS__PASSWORD_FILE", "secret": "redis", "key": "password"},
+        {"variable": "RELEVANCED_REDIS__SSL_KEY_PASSWORD_FILE", "secret": "redis", "key": "key"},
+    ]
+    for found in of_kind("Deployment", rendered({"secretFiles": values})):
+        folder = "/etc/relevanced/secrets/redis"
+        files = secret_files(found["spec"]["template"]["spec"])
+        assert files == {f"{folder}/password", f"{folder}/key"}
 
 
 def test_pods_have_only_the_secrets_that_they_use() -> None:
@@ -127,7 +155,7 @@ def test_pods_have_only_the_secrets_that_they_use() -> None:
     used = {"worker": {"redis", "kafka", "registry"}, "exporter": {"redis"}, "upgrade": {"redis"}}
     for name, found in pods.items():
         spec = found["spec"]["template"]["spec"]
-        secrets = {v["secret"]["secretName"] for v in spec["volumes"] if "secret" in v}
+        secrets = {Path(path).parent.name for path in secret_files(spec)}
         values = [
             e["valueFrom"]["secretKeyRef"] for e in spec["containers"][0]["env"] if "valueFrom" in e
         ]

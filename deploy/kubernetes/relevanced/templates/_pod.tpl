@@ -30,6 +30,21 @@ true
 {{- end }}
 {{- end -}}
 
+{{- /* Where the files of secrets come from. One volume for all, mounted as a whole: what is mounted by subPath stays as it was
+       at the start of the pod when its Secret is rotated. Arguments: root context, role. */ -}}
+{{- define "relevanced.secretSources" -}}
+{{- $role := .role -}}
+{{- range .root.Values.secretFiles }}
+{{- if include "relevanced.uses" (dict "role" $role "variable" .variable) }}
+- secret:
+    name: {{ .secret }}
+    items:
+      - key: {{ .key }}
+        path: {{ printf "%s/%s" .secret .key | quote }}
+{{- end }}
+{{- end }}
+{{- end -}}
+
 {{- /* What every container mounts. Arguments: root context, role. */ -}}
 {{- define "relevanced.mounts" -}}
 {{- $role := .role -}}
@@ -37,13 +52,10 @@ true
   mountPath: /etc/relevanced/relevanced.toml
   subPath: relevanced.toml
   readOnly: true
-{{- range $index, $file := .root.Values.secretFiles }}
-{{- if include "relevanced.uses" (dict "role" $role "variable" $file.variable) }}
-- name: secret-{{ $index }}
-  mountPath: {{ printf "/etc/relevanced/secrets/%s/%s" $file.secret $file.key | quote }}
-  subPath: {{ $file.key }}
+{{- if include "relevanced.secretSources" (dict "root" .root "role" $role) }}
+- name: secrets
+  mountPath: /etc/relevanced/secrets
   readOnly: true
-{{- end }}
 {{- end }}
 {{- with .root.Values.extraVolumeMounts }}
 {{- toYaml . | nindent 0 }}
@@ -56,13 +68,12 @@ true
 - name: config
   configMap:
     name: {{ .configMap }}
-{{- range $index, $file := .root.Values.secretFiles }}
-{{- if include "relevanced.uses" (dict "role" $role "variable" $file.variable) }}
-- name: secret-{{ $index }}
-  secret:
-    secretName: {{ $file.secret }}
+{{- with include "relevanced.secretSources" (dict "root" .root "role" $role) }}
+- name: secrets
+  projected:
     defaultMode: 0440
-{{- end }}
+    sources:
+    {{- . | nindent 4 }}
 {{- end }}
 {{- with .root.Values.extraVolumes }}
 {{- toYaml . | nindent 0 }}
