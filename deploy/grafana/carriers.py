@@ -6,9 +6,11 @@ from grafana_foundation_sdk.builders import table, timeseries
 from deploy.grafana.parts import lines, rows
 from deploy.grafana.promql import IN_GROUPING, METRIC, WINDOW, top
 
-EXACT = (
-    "Over all segments of the grouping the two parts add up exactly to the change of the whole"
-    " score, in its own unit; known for the windows 1h, 6h and 24h."
+SUM = (
+    "Over all segments of the grouping the two parts add up to the change of the whole score, in"
+    " its own unit, if its segments had the same shares in each earlier week. After a week with"
+    " other shares they do not: the baseline of a score weighs weeks alike, its shares of traffic"
+    " weigh weeks by their searches. Known for the windows 1h, 6h and 24h."
 )
 
 
@@ -22,7 +24,7 @@ def _sums() -> timeseries.Panel:
         "Change of the whole: scores and shares of traffic",
         "How much of the change against the baseline comes from scores within the segments of the"
         " grouping, and how much from traffic that moved between them. Where the second prevails,"
-        f" nothing is wrong with the ranking. {EXACT}",
+        f" nothing is wrong with the ranking. {SUM}",
         "none",
         {
             "within segments": f"sum({_part('within')})",
@@ -34,7 +36,7 @@ def _sums() -> timeseries.Panel:
 def _by_segment() -> table.Panel:
     return rows(
         "Which segments carry the change",
-        f"The segment that pulls the whole down most comes first. {EXACT}",
+        f"The segment that pulls the whole down most comes first. {SUM}",
         {
             "Within": ("none", _part("within")),
             "From its share": ("none", _part("mix")),

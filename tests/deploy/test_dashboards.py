@@ -188,6 +188,34 @@ def test_lost_records_are_those_of_the_range_whichever_process_counts_them(tmp_p
 
 
 @required("promtool")
+def test_parts_of_a_change_add_up_where_weeks_had_the_same_shares_and_else_it_is_said(
+    tmp_path: Path,
+) -> None:
+    """Of DE and US. In the last of three weeks US had 9000 impressions instead of 1000, at 0.3, so
+    the baseline of the whole is the mean of 0.55, 0.55 and 0.375."""
+    [panel] = [p for p in panels(DASHBOARDS["overview"]) if p["title"].startswith("Change of the")]
+    assert "After a week with other shares they do not" in panel["description"]
+    query = everywhere(" + ".join(f"({target['expr']})" for target in panel["targets"]))
+    for name, value in {"metric": "P@1", "grouping": "country", "window": "1h"}.items():
+        query = query.replace(f'"${name}"', f'"{value}"')
+    of = '{job="r",metric="P@1",grouping="country",segment="%s",window="1h"}'
+    # (recent score, impressions; baseline score, impressions) of DE and of US → sum of the parts
+    steady = ((0.5, 3000, 0.6, 3000), (0.4, 1000, 0.4, 1000)), 0.475 - 0.55
+    odd = ((0.58, 3000, 0.6, 3000), (0.4, 1000, 1.1 / 3, 11_000 / 3)), 0.535 - 0.47167
+    names = [f"{s}_{n}" for s in ("recent", "baseline") for n in ("score", "scored_impressions")]
+    for segments, expected in (steady, odd):
+        series = [
+            {"series": f"relevanced_{name}{of % segment}", "values": f"{value}x5"}
+            for segment, values in zip(("DE", "US"), segments)
+            for name, value in zip(names, values)
+        ]
+        at = {"expr": f"round({query}, 0.0001)", "eval_time": "5m"}
+        queries = [{**at, "exp_samples": [{"value": round(expected, 4)}]}]
+        assert promtool_passes(tmp_path / "parts.yml", series, queries), expected
+    assert abs(odd[1] - (0.535 - (0.55 + 0.55 + 0.375) / 3)) > 0.01
+
+
+@required("promtool")
 def test_a_new_build_is_marked_and_a_restart_is_not(tmp_path: Path) -> None:
     """One process gets a new version after 20 minutes; the other was restarted before."""
     query = everywhere(marks("overview")["New build"])
