@@ -59,8 +59,8 @@ def test_no_sentence_has_a_level_that_is_not_known() -> None:
     )
     assert sentences.recovery(over, NOW) == "RR@10 of country DE recovered at 15:34."
     assert sentences.recovery(gone, NOW) == (
-        f"{worse}; ended at 15:34: nothing comparable is scored since, so whether it recovered is not"
-        " known."
+        f"{worse}; ended at 15:34: nothing comparable is scored since, so whether it recovered is"
+        " not known."
     )
 
 
