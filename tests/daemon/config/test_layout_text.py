@@ -51,7 +51,7 @@ def test_processes_of_any_configuration_have_the_same_plan_under_a_layout(
 ) -> None:
     layout = layout_of(other)
     worked = under_layout(own, layout)
-    assert layout_of(worked) == layout
+    assert layout_of(worked).digest == layout.digest
     shown = own.plan.max_segments
     assert worked.plan == replace(other.plan, max_segments=shown)
     assert load(layout.text, {}, "text").plan == replace(other.plan, max_segments=100)
