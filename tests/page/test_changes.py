@@ -553,8 +553,8 @@ async def test_the_list_says_since_when_how_much_and_who_carries_it(
         "RR@10 of country FR recovered at 09:42; it had gone from 0.55 to 0.19 at 11:34."
     ]
     assert gone == [
-        "RR@10 of country FR fell from 0.55 to 0.19 at 11:34; ended at 09:42: nothing of it is"
-        " scored since, so whether it recovered is not known."
+        "RR@10 of country FR fell from 0.55 to 0.19 at 11:34; ended at 09:42: nothing"
+        " comparable is scored since, so whether it recovered is not known."
     ]
     assert unknown == ["RR@10 of country FR recovered at 09:42."]
     size = "parseInt(getComputedStyle(document.querySelector('#open li{}')).fontSize)"

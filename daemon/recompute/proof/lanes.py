@@ -214,6 +214,16 @@ class LaneComparison:
             spec = tracking.spec(name)
             if spec is not None and (spec.declared or not reconfigured):
                 self._experiment(name, spec.digest)
+        self._dropped({} if reconfigured else digests)
+
+    def _dropped(self, digests: Mapping[str, str]) -> None:
+        """Compare when undeclared experiments that were silent were last dropped."""
+        dropped_ms = {"": self.proven.experiments.dropped_ms}
+        for entry in self.stored.head.state.experiments:
+            if entry.digest == digests.get(entry.name):
+                what = f"{entry.name}, silent ones dropped"
+                stored, proven = {what: entry.dropped_ms}, {what: dropped_ms.get(entry.name, 0)}
+                self.differences.compare("experiment", stored, proven)
 
     def _prefixed(self, family: str, counts: Mapping[str, int]) -> dict[str, int]:
         left_out, names, layouts = set[str](), self._plan.grouping_names, self.stored.layouts

@@ -31,7 +31,8 @@ NEVER_COMPARED: Final = tuple(
             " is dropped before what it contains is checked",
         ),
         (
-            "generation, digest and text of layouts, and since when they hold after a change",
+            "generation, digest, text, panes and history of layouts, and since when they hold after"
+            " a change",
             "they follow the configurations; the columns and rows that they come to are compared",
         ),
         (

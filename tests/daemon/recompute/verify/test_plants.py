@@ -24,7 +24,10 @@ EVERYTHING = Parts(
     propensities=TRAFFIC,
 )
 WRITTEN, BLOCKS = "token, sequence", "numbers of blocks"
-LAYOUTS, EXPERIMENTS = "generation, digest and text of layouts", "since when a changed experiment"
+LAYOUTS, EXPERIMENTS = (
+    "generation, digest, text, panes and history of layouts",
+    "since when a changed experiment",
+)
 UNITS = "the busiest units of an experiment"
 LEFT_OUT = {
     "head.token": WRITTEN,
@@ -41,6 +44,8 @@ LEFT_OUT = {
     "layouts.layouts[].generation": LAYOUTS,
     "layouts.layouts[].digest": LAYOUTS,
     "layouts.layouts[].text": LAYOUTS,
+    "layouts.layouts[].panes{}": LAYOUTS,
+    "layouts.layouts[].history_hours": LAYOUTS,
     "head.state.experiments[].name": EXPERIMENTS,
     "head.state.experiments[].since_ms": EXPERIMENTS,
     "experiment:#.users_since_ms": UNITS,
