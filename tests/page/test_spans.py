@@ -265,6 +265,7 @@ async def test_a_metric_that_counts_for_a_while_only_says_since_when(page: Page)
     answer = await api(page, "changes?window=1h&view=settled")
     (row,) = (r for r in answer["changes"] if is_it(r))
     assert row["counts_from"] == timestamp_text(begins_ms) and row["now"]["mean"] is None
+    assert (row["now"]["scored"], row["verdict"]) == (None, "undefined"), "which is not 0"
     others = await page.value("[...document.querySelectorAll('#metrics tr')].map(r => r.innerText)")
     assert any("RR@10" in line and "from " not in line for line in others)
     await daemon.stop(page)

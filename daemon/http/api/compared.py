@@ -61,8 +61,9 @@ class Estimate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """null where no impression has a defined value."""
     stderr: float | None
     """null below two scored impressions."""
-    scored: int
-    impressions: int
+    scored: int | None
+    impressions: int | None
+    """Both null where not all of the period counts them: see `counts_from`."""
 
 
 class Change(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -104,7 +105,7 @@ def verdict(
         return "no_traffic"
     if now.mean is None or before.mean is None:
         return "undefined"
-    if min(now.scored, before.scored) < LEAST_SCORED:
+    if min(now.scored or 0, before.scored or 0) < LEAST_SCORED:
         return "too_few"
     own, against_rest = sizes
     if abs(own) <= 1:
@@ -280,13 +281,25 @@ def _changes(
         called = {index for index, _ in shown if rows[index].verdict in CALLS}
         since = onset_texts(at) if called and onset_texts is not None else None
         for index, segment in shown:
+            first = counts_from(reading, at, segment[0], begin_ms)
+            row = rows[index] if first is None else _known(rows[index])
             yield Change(
                 metric.name,
                 *segment,
-                **rows[index]._asdict(),
+                **row._asdict(),
                 since=since[index] if since is not None and index in called else None,
-                counts_from=counts_from(reading, at, segment[0], begin_ms),
+                counts_from=first,
             )
+
+
+def _known(row: ComparedRow) -> ComparedRow:
+    """The row of what counts since a part of the periods only: 0 is what is not known."""
+    now, before = (
+        msgspec.structs.replace(one, scored=one.scored or None, impressions=one.impressions or None)
+        for one in (row.now, row.before)
+    )
+    is_unknown = row.verdict == "no_traffic"
+    return row._replace(now=now, before=before, verdict="undefined" if is_unknown else row.verdict)
 
 
 def counts_from(reading: Reading, metric_at: int, grouping: str, begin_ms: int) -> str | None:

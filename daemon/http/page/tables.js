@@ -48,7 +48,7 @@ function bar(change, reach, beyond, tone) {
 // `inHundred`: in plain words, without its error.
 export function estimate(cell, one, from = null, inHundred = false) {
   cell.className = cell.className.replace(/ ?(undefined|none)/g, "");
-  if (!one.impressions) {
+  if (one.impressions === 0) {
     cell.className += " none";
     setText(cell, "no traffic");
   } else if (one.mean === null) {

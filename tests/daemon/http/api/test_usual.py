@@ -13,6 +13,7 @@ from relevanced.daemon.http import BadRequest, Change, Changes, Stretch, changes
 from relevanced.daemon.panes import HOUR_MS
 from tests.daemon.exporter import two_countries
 from tests.daemon.exporter.two_countries import MINUTE_MS, NOW_MS, PLAN, Site
+from tests.daemon.views.test_coverage import since
 
 DAY_MS = 24 * HOUR_MS
 SETTLED_MS = NOW_MS // HOUR_MS * HOUR_MS
@@ -157,3 +158,22 @@ def test_a_minute_more_takes_its_share_of_the_hours() -> None:
     found = changes(published, "1h", "settled", {}, "day")
     assert found.now is not None and ":16:00" in found.now.start
     assert row_of(found, "US").verdict == "level"
+
+
+@pytest.mark.parametrize("against", ["hour", "day"])
+def test_what_is_not_counted_in_all_of_the_periods_is_not_known_and_no_lack_of_traffic(
+    against: str,
+) -> None:
+    """Of a grouping that was added twenty minutes ago."""
+    as_of_ms = SETTLED_MS + PLAN.timing.settle_ms
+    begins_ms = as_of_ms - 20 * MINUTE_MS
+    groupings = {**dict.fromkeys(PLAN.grouping_ids), "country": begins_ms}
+    site = Site(SETTLED_MS - 3 * DAY_MS, 2 * NOW_MS, 0.3, 20)
+    lane = since(site.lane(as_of_ms), PLAN, groupings=groupings)
+    read = Publisher(PLAN).publish([lane], as_of_ms, with_series=False).reading
+    assert read is not None
+    found = changes(read, "1h", "settled", {}, against)  # type: ignore[arg-type]
+    whole, of_us = row_of(found, "all"), row_of(found, "US")
+    assert whole.counts_from is None and whole.now.impressions and whole.before.impressions
+    assert of_us.counts_from == timestamp_text(begins_ms) and of_us.verdict == "undefined"
+    assert (of_us.before.mean, of_us.before.scored, of_us.before.impressions) == (None, None, None)
