@@ -70,6 +70,7 @@ def accepted(
         else:
             still.append(fall)
     low = {fall.series for fall in still if fall.ended_ms is None}
+    usual = [fall for fall in usual if not _is_belied(fall, look)]
     return still, [*usual, *_raised(look, low)]
 
 
@@ -140,6 +141,22 @@ def _over(ended: Sequence[FallCall], look: Look) -> Iterator[Fall]:
         onset = FallOnset(float(likely), since_ms, float(latest), by_panes=False)
         rose = Fall(call.series, round(likely), onset, (), look.end_ms, float(likely))
         yield replace(rose, recovered_ms=call.onset.latest, graded=look.graded, rose=True)
+
+
+def _is_belied(rise: Fall, look: Look) -> bool:
+    """Whether what follows a rise that is over is low by the weeks before, as minutes could not
+    tell when it was called: it ended in a fall."""
+    ended_ms = rise.recovered_ms
+    if not rise.rose or ended_ms is None or rise.series not in look.series:
+        return False
+    if look.timeline.usual is None or look.end_ms - ended_ms > DAY_MS:
+        return False
+    row = np.array([look.series.index(rise.series)], np.int64)
+    timeline = look.timeline.of(row).alone
+    now = level(timeline, within(timeline, np.array([ended_ms]), np.array([float(look.end_ms)])))
+    lost = loss(as_usual(now), now, look.directions[row], look.noise.of(row))
+    is_low = (lost.z < LOW_Z) & (lost.amount > LEAST_LOSS * np.abs(lost.expected))
+    return bool(is_low[0])
 
 
 def _ended_rise(rise: Fall, fall: Fall, look: Look, whole: ScoreTimeline) -> bool:

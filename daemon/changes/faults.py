@@ -174,6 +174,8 @@ def _without_past(
         own_ended_ms = -np.inf if own is None else own.ended_ms
         if own_ended_ms is None or call.series not in levels.index:
             news.append(call)
+        elif own is not None and own.anew_ms is not None and at_ms > own_ended_ms:
+            news.append(call)  # what lay before the last one is hidden
         elif own is not None and end_ms - own_ended_ms < REOPENS_MS:
             from_ms = at_ms if at_ms > own_ended_ms else own_ended_ms + AT_ONCE_MS
             doubtful.append((call, own, from_ms))

@@ -149,7 +149,9 @@ class Fall:
 
     @property
     def incomparable_ms(self) -> int | None:
-        """Since when nothing of it is scored that can be compared."""
+        """Since when nothing of it is scored that can be compared; None where it had recovered."""
+        if self.recovered_ms is not None:
+            return None
         return self.anew_ms if self.unscored_ms is None else self.unscored_ms
 
     @property
@@ -256,12 +258,13 @@ def measured_anew(
     falls: Iterable[Fall], begins: Callable[[Series], int | None]
 ) -> tuple[Fall, ...]:
     """The falls now that series begin at these instants, in ms: one that is open from before is
-    over, since what follows is another measure, or another segment of that name."""
+    over, since what follows is another measure, or another segment of that name. No fall of that
+    is compared with what one from before had lost."""
 
     def is_over(fall: Fall) -> bool:
         begins_ms = begins(fall.series)
-        is_open = fall.ended_ms is None and fall.accepted_ms is None
-        return is_open and begins_ms is not None and fall.low_since_ms < begins_ms
+        is_known = fall.is_followed and fall.anew_ms is None
+        return is_known and begins_ms is not None and fall.low_since_ms < begins_ms
 
     return tuple(
         replace(fall, anew_ms=begins(fall.series)) if is_over(fall) else fall for fall in falls

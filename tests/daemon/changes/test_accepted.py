@@ -197,6 +197,20 @@ def test_other_falls_after_a_rise_are_told(
     assert [each.is_followed for each in found if not each.rose and each not in known] == [True]
 
 
+@pytest.mark.parametrize(("now", "is_remembered"), [(LEVEL, True), (0.54, False)])
+def test_a_rise_that_ended_in_a_fall_is_forgotten_once_that_can_be_told(
+    now: float, is_remembered: bool
+) -> None:
+    """In the first minutes little tells a fall below what is usual from the end of the rise."""
+    seen = look(RISE[0], *RISE[1][:-2], 0.57)
+    (rose,) = followed([], seen, seen.timeline, [call("hour", 1)]).falls
+    assert rose.rose and not rose.is_followed
+    later = look([LEVEL] * 12, *RISE[1][:-2], *[now] * 3)
+    rose = replace(rose, recovered_ms=NOW_MS - 3 * HOUR_MS)
+    found = followed([rose], later, later.timeline, [call("hour", 3)] * (not is_remembered)).falls
+    assert [each.rose for each in found] == [is_remembered]
+
+
 @pytest.mark.parametrize(("begun_hours", "drop"), [(6, 0.05 + 0.25), (200, 0.05)])
 def test_no_fall_back_to_the_weeks_before_is_promised(begun_hours: float, drop: float) -> None:
     seen = look([LEVEL] * 12, *[0.75] * 6)
