@@ -43,6 +43,10 @@ REFRESH_SHARE: Final = 0.1
 """Share of the time that refreshing may take when it happens more often than REFRESH_EVERY_S."""
 LEASE_MS: Final = 10_000
 """Without a renewal for this long, another process serves the scores."""
+SERVES_ON_S: Final = 60.0
+"""How long the holder serves them on without an answer of Redis: one that restarts or fails over is
+back by then, and no alert on them has ended meanwhile. Longer than the lease: where Redis is away
+from this process alone, its last scores stand beside those of the next holder for 50 s."""
 NO_SERIES: Final = "without a lease the series of all the traffic are not served"
 
 LANES: Final = "lanes"
@@ -256,14 +260,14 @@ class Exporter:
         return leads
 
     def _holds_lease_still(self) -> bool:
-        """Whether this process has the lease though Redis does not answer it.
+        """Whether this process serves the series still though Redis does not answer it.
 
-        Once it is over, another process may serve the series, and old scores beside new ones would
-        be taken for true. Where Redis is away from all processes none serves them: the alert on
-        that rests on what every process serves of itself, and the API answers the last scores, as
-        of when they are. The totals are kept: if nobody else had the lease, counters go on.
+        After SERVES_ON_S it does not: old scores beside new ones would be taken for true. Where
+        Redis is away from all processes none serves them then: the alert on that rests on what
+        every process serves of itself, and the API answers the last scores, as of when they are.
+        The totals are kept: if nobody else had the lease, counters go on.
         """
-        if self._has_lease and self._monotonic() - self._renewed_s >= LEASE_MS / 1000:
+        if self._has_lease and self._monotonic() - self._renewed_s >= SERVES_ON_S:
             log.warning("the lease was not renewed in time", problem=NO_SERIES)
             self._telemetry.exporter_lease_held.set(False)
             self._drop_series()
