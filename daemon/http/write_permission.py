@@ -23,7 +23,7 @@ def admit(request: web.Request, *, needs_login: bool, is_loopback: bool) -> None
     logged in. `is_loopback`: the server listens on loopback addresses only."""
     host = request.headers.get("Host", "")
     origins = request.headers.getall("Origin", [])
-    if any(urlsplit(origin).netloc.lower() != host.lower() for origin in origins):
+    if any(origin.lower().partition("://")[2] != host.lower() for origin in origins):
         rule = "markers may be changed from pages of this server only"
         raise BadRequest(403, f"Origin={', '.join(origins)}: {rule}: call without Origin")
     if needs_login:
@@ -34,10 +34,18 @@ def admit(request: web.Request, *, needs_login: bool, is_loopback: bool) -> None
             "without passwords anybody could change markers: set basic_auth_users or client"
             " certificates in the file http.web_config, or listen on 127.0.0.1",
         )
-    if not is_local(urlsplit(f"//{host}").hostname or ""):
+    if not is_local(_name(host)):
         # A foreign name that leads here is how a page of another site gets around its origin.
         rule = "without passwords markers may be changed by the name localhost or 127.0.0.1 only"
         raise BadRequest(403, f"Host={host}: {rule}")
+
+
+def _name(host: str) -> str:
+    """The name or address of a Host header, without its port; "" where it has none."""
+    try:
+        return urlsplit(f"//{host}").hostname or ""
+    except ValueError:  # such as a bracket that nothing closes
+        return ""
 
 
 def is_local(host: str) -> bool:

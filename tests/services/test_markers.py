@@ -173,6 +173,8 @@ async def test_there_is_a_bound_of_markers(client: Client, monkeypatch: pytest.M
         ({"Content-Type": "text/plain"}, 415),
         ({**JSON, "Origin": "http://evil.example"}, 403),
         ({**JSON, "Origin": "null"}, 403),
+        ({**JSON, "Origin": "http://[evil"}, 403),
+        ({**JSON, "Host": "[evil"}, 403),
         ({**JSON, "Host": "evil.example", "Origin": "http://evil.example"}, 403),
         ({**JSON, "Host": "localhost", "Origin": "http://localhost"}, 201),
         (JSON, 201),
