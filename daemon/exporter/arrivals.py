@@ -8,17 +8,25 @@ attribution window counts.
 
 from collections import Counter, deque
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timezone, tzinfo
 from typing import Final
 
 import numpy as np
 
-from ..changes import LEAST_SILENCE_MS, MINUTE_MS, USUAL_DELAYS, Silence, Stream, silence
-from ..panes import HOUR_MS, days_before, pane_start
+from ..changes import (
+    LEAST_SILENCE_MS,
+    MINUTE_MS,
+    USUAL_DELAYS,
+    USUAL_GAPS,
+    Silence,
+    Stream,
+    silence,
+)
+from ..panes import HOUR_MS, days_before, on_other_days, pane_start
 from ..plan import Plan
 from ..views import COUNTS_CELL, WHOLE, HourHistory, LaneView
-from .baselines import shares
+from .baselines import LEAST_OTHERS, shares
 from .measures import MeasureScores
 
 COLUMNS: Final[tuple[tuple[Stream, str], ...]] = (
@@ -32,6 +40,8 @@ DAYS_BACK: Final = ((7, 14, 21), (1, 2, 3))
 """What is usual in an hour is the mean of the same local hours so many days before: of weeks, and
 where no week is known of days, as a weekend is no fault. Where no day is known either, the last
 whole hour before tells."""
+MOST_HOURS: Final = 12
+"""What brings nothing for longer may be a day on which a site is closed, and no outage."""
 REMEMBERED: Final = 60
 """So many minutes in which something came are remembered."""
 KNOWN_AFTER: Final = 3
@@ -311,6 +321,7 @@ class _UsualHours:
     last: int
     """The last whole one."""
     zone: tzinfo
+    _counts: dict[int, int] = field(default_factory=dict)
 
     @classmethod
     def before(
@@ -330,7 +341,7 @@ class _UsualHours:
         least that of the lowest of it and those beside it."""
         lowest = []
         for start in self._like(hour):
-            beside = [s for s in (start - HOUR_MS, start + HOUR_MS) if self._knows(s)]
+            beside = [s for s in _beside(start) if self._knows(s) and not self._is_of_outage(s)]
             lowest.append(min(self._count(s) for s in (start, *beside)))
         return float(np.mean(lowest))
 
@@ -352,15 +363,54 @@ class _UsualHours:
         return expected, most
 
     def _like(self, hour: int) -> list[int]:
-        """The same local hours that are known."""
+        """The same local hours that are known, without outages: what several of them lack is usual,
+        for one alone the days around it stand."""
         for days in DAYS_BACK:
             starts = (pane_start(hour - days_before(hour, day, self.zone), HOUR_MS) for day in days)
-            if found := [start for start in starts if self._knows(start)]:
-                return found
+            known = [start for start in starts if self._knows(start)]
+            found = [start for start in known if not self._is_of_outage(start)]
+            if found or len(known) > 1:
+                return found or known
+            if known:
+                least = HALF * self._on_other_days(known[0])
+                return [s for s in self._others(known[0]) if self._count(s) >= least]
         return [self.last]
 
+    def _is_of_outage(self, start: int) -> bool:
+        """Whether an hour is one of an outage, or lacks the rest as one begins or ends in it."""
+        if not self._count(start):
+            return self._is_outage(start)
+        empty = [each for each in _beside(start) if self._knows(each) and not self._count(each)]
+        lacks = bool(empty) and self._count(start) < HALF * self._on_other_days(start)
+        return lacks and any(self._is_outage(each) for each in empty)
+
+    def _is_outage(self, start: int) -> bool:
+        """Whether an hour without any is one of a few between hours with some, each of which brings
+        some on other days. A night does not, and a closed day goes on into one, or is longer."""
+        hours = [start]
+        for step in (-HOUR_MS, HOUR_MS):
+            at = start + step
+            while self._knows(at) and not self._count(at) and len(hours) < MOST_HOURS:
+                hours.append(at)
+                at += step
+            if not self._knows(at) or not self._count(at):
+                return False
+        usual = [self._on_other_days(hour) for hour in hours]
+        return min(usual) > 0 and sum(usual) >= USUAL_GAPS
+
+    def _on_other_days(self, start: int) -> float:
+        """What the same local hour brings on most of the days around it; 0 where too few are
+        known."""
+        counts = [self._count(each) for each in self._others(start)]
+        return float(np.median(counts)) if len(counts) >= LEAST_OTHERS else 0.0
+
+    def _others(self, start: int) -> list[int]:
+        return [each for each in on_other_days(start, self.zone) if self._knows(each)]
+
     def _count(self, start: int) -> int:
-        return _count(self.history, start, self.column)
+        if start not in self._counts:
+            self._counts[start] = _count(self.history, start, self.column)
+        return self._counts[start]
 
     def _knows(self, start: int) -> bool:
         """Whether it is known what an hour brought, once it has settled: nothing where no source
@@ -370,6 +420,10 @@ class _UsualHours:
         sources, lost = self.history.sources, self.history.lost
         is_known = bool(sources.known(start)[0, COUNTS_CELL])
         return is_known and start not in lost and start != sources.born_ms
+
+
+def _beside(start: int) -> tuple[int, int]:
+    return start - HOUR_MS, start + HOUR_MS
 
 
 def _count(history: HourHistory, start: int, column: int) -> int:

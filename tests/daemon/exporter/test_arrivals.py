@@ -276,8 +276,12 @@ class Office:
         rows[:, [IMPRESSIONS, WITH_FEEDBACK, ITEMS]] = 10
         self._panes = pages_of(rows)
         self.lost = frozenset[int]()
+        self.closed: tuple[range, ...] = ()
+        """Outages, and days without searches."""
 
     def is_open(self, time_ms: int) -> bool:
+        if any(time_ms in each for each in self.closed):
+            return False
         local = datetime.fromtimestamp(time_ms / 1000, self.zone)
         opens, closes = self.opens
         return local.weekday() < self.days and opens <= local.hour + local.minute / 60 < closes
@@ -390,6 +394,54 @@ def test_an_hour_that_is_lost_is_no_hour_without_searches() -> None:
     site.lost = frozenset([stopped_ms - 7 * DAY_MS])
     (_, found), *_ = site.told(range(stopped_ms + 5 * MINUTE_MS, NOW_MS * 2)[:1], stopped_ms)
     assert [each.stream for each in found] == ["searches"]
+
+
+ROUND_THE_CLOCK = (0.0, 24.0)
+
+
+@pytest.mark.parametrize("opens", [(6, 20), ROUND_THE_CLOCK])
+@pytest.mark.parametrize(("from_h", "until_h"), [(11, 14), (11.75, 13.5), (12, 13), (7, 18.5)])
+def test_an_outage_in_the_only_week_known_is_not_usual_at_these_hours(
+    opens: tuple[float, float], from_h: float, until_h: float
+) -> None:
+    """Nor in the hours within which it began and ended, of which most is missing."""
+    site, tuesday_ms = Office(MONDAY_MS, opens=opens), MONDAY_MS + DAY_MS
+    site.closed = (
+        range(tuesday_ms + round(from_h * HOUR_MS), tuesday_ms + round(until_h * HOUR_MS)),
+    )
+    again_ms = tuesday_ms + 7 * DAY_MS
+    for at_ms in range(again_ms + int(from_h) * HOUR_MS, again_ms + 15 * HOUR_MS, HOUR_MS):
+        ((_, usual),) = site.rates(range(at_ms + 45 * MINUTE_MS, NOW_MS * 2)[:1])
+        assert usual >= 300, (at_ms - again_ms) / HOUR_MS
+        stopped_ms = at_ms + 10 * MINUTE_MS
+        first = range(stopped_ms, stopped_ms + 8 * MINUTE_MS, MINUTE_MS)
+        told = [
+            (at - stopped_ms) // MINUTE_MS for at, found in site.told(first, stopped_ms) if found
+        ]
+        assert told == [5, 6, 7]
+
+
+@pytest.mark.parametrize(
+    ("opens", "from_h", "until_h"),
+    [((6, 20), 13, 20), ((6, 20), 6, 12), (ROUND_THE_CLOCK, 0, 24), (ROUND_THE_CLOCK, 5, 18)],
+)
+def test_a_day_on_which_a_site_closes_early_opens_late_or_not_at_all_is_usual_a_week_later(
+    opens: tuple[float, float], from_h: float, until_h: float
+) -> None:
+    site, wednesday_ms = Office(MONDAY_MS, days=7, opens=opens), MONDAY_MS + 2 * DAY_MS
+    begins_ms = [wednesday_ms + week * 7 * DAY_MS + from_h * HOUR_MS for week in (0, 1)]
+    site.closed = tuple(range(at, at + (until_h - from_h) * HOUR_MS) for at in begins_ms)
+    again = range(begins_ms[1] - HOUR_MS, begins_ms[1] + DAY_MS, 20 * MINUTE_MS)
+    assert not any(found for _, found in site.told(again))
+
+
+def test_what_two_weeks_lack_is_usual() -> None:
+    """Such as in hours of maintenance: told in the first week and the second."""
+    site = Office(MONDAY_MS, days=7, opens=ROUND_THE_CLOCK)
+    begins_ms = [MONDAY_MS + day * DAY_MS + 2 * HOUR_MS for day in (5, 12, 19)]
+    site.closed = tuple(range(at, at + 2 * HOUR_MS) for at in begins_ms)
+    told = [any(found for _, found in site.told([at + HOUR_MS])) for at in begins_ms]
+    assert told == [True, True, False]
 
 
 @pytest.mark.parametrize("days", [3, 21])
