@@ -5,15 +5,18 @@ weeks that had it beside weeks that had not would say that the score should rise
 
 A rise that ends before it is accepted, such as a campaign or a day of news, is no evidence: the
 score did not fall where it is what it was for weeks before, and no hour of the rise is usual.
+
+What was accepted remembers the score before it, which no hour tells later: what falls back to that
+has ended the rise, and a rise that comes nowhere near it was no repair.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
-from relevanced.metrics import Booleans
+from relevanced.metrics import Booleans, Floats
 
 from .evidence import STANDS_Z
 from .ledger import (
@@ -28,7 +31,7 @@ from .ledger import (
     Series,
 )
 from .levels import Loss, as_usual, level, loss, onsets, within
-from .recovery import before_from
+from .recovery import ERRORS, before_from
 from .scan import LEAST_LOSS, threshold
 from .timeline import HOUR_MS, ScoreTimeline
 
@@ -64,9 +67,9 @@ def accepted(
             # With what fell with it: it is one fault.
             or any(abs(at_ms - each) <= HOUR_MS for each in again_ms)
         ):
-            usual.append(replace(fall, accepted_ms=end_ms))
+            usual.append(_as_usual(fall, look))
         elif fall.series in rises and _ended_rise(rises[fall.series], fall, look, whole):
-            usual.append(replace(fall, accepted_ms=end_ms))
+            usual.append(_as_usual(fall, look))
         else:
             still.append(fall)
     low = {fall.series for fall in still if fall.ended_ms is None}
@@ -90,21 +93,38 @@ def without_ended_rises(
     """(the calls without those of lane `hour` by a rise that is over, these rises).
 
     What is no lower than the weeks before had it, nor than the days before the rise, is low only
-    against the rise. Not where a fall is open or was accepted: then the weeks had what is low.
+    against the rise. Not where a fall is open; and where one was accepted, which the weeks before
+    have, only a rise that was no repair of it: one that was nearer to what they have than to what
+    was before the fall.
     """
     calls = [*calls]
     if look.timeline.usual is None:
         return calls, []
-    low = {fall.series for fall in falls if not fall.rose and fall.ended_ms is None}
+    fell = [fall for fall in falls if not fall.rose and fall.ended_ms is None]
+    low = {fall.series for fall in fell if fall.accepted_ms is None}
     by_hour = [call for call in calls if call.lane == "hour" and call.series not in low]
-    is_over = _end_rises(by_hour, look)
+    is_over = _end_rises(by_hour, look, _fell_from(fell, look))
     ended = [call for call, over in zip(by_hour, is_over.tolist(), strict=True) if over]
     series = {call.series for call in ended}
     news = [call for call in calls if call.lane != "hour" or call.series not in series]
     return news, [*_over(ended, look)]
 
 
-def _end_rises(calls: Sequence[FallCall], look: Look) -> Booleans:
+def _fell_from(accepted_falls: Iterable[Fall], look: Look) -> Mapping[Series, float]:
+    """Of each series the least good score from which it fell for good, times its direction; NaN
+    where one is not known."""
+    found: dict[Series, float] = {}
+    for fall in accepted_falls:
+        if fall.series in look.series:
+            direction = look.directions[look.series.index(fall.series)]
+            before = np.nan if fall.before is None else direction * fall.before
+            found[fall.series] = float(np.minimum(found.get(fall.series, np.inf), before))
+    return found
+
+
+def _end_rises(
+    calls: Sequence[FallCall], look: Look, fell_from: Mapping[Series, float]
+) -> Booleans:
     """(calls,): whether each is by a rise that is over."""
     rows = np.array([look.series.index(call.series) for call in calls], np.int64)
     timeline, directions, noise = look.timeline.of(rows), look.directions[rows], look.noise.of(rows)
@@ -122,7 +142,20 @@ def _end_rises(calls: Sequence[FallCall], look: Look) -> Booleans:
         is_low = by_days.amount > LEAST_LOSS * np.abs(by_days.expected)
         is_low &= by_days.z < STANDS_Z
         is_usual = (by_weeks.z >= LOW_Z) & ~is_low & ~np.isnan(by_days.z)
-    return np.asarray(is_raised & is_usual, np.bool_)
+    first_ms, last_ms = (onset_ms - day * DAY_MS for day in (DAYS_BEFORE[-1], DAYS_BEFORE[0]))
+    whole_days = within(timeline, first_ms, last_ms)
+    usual = directions * level(timeline, whole_days).mean
+    high = np.array([fell_from.get(call.series, np.inf) for call in calls])
+    return np.asarray(is_raised & is_usual & ~_may_repair(gained, usual, high), np.bool_)
+
+
+def _may_repair(gained: Loss, usual: Floats, high: Floats) -> Booleans:
+    """(calls,): whether each rise may be the repair of a fall from `high` to what is usual, both
+    times the direction."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        lost_ratio = (high - usual) / np.abs(usual)
+        most = np.abs(gained.expected) * lost_ratio / 2 - ERRORS * gained.least_error
+        return np.asarray(~np.isposinf(high) & ~(gained.amount < most), np.bool_)
 
 
 def _over(ended: Sequence[FallCall], look: Look) -> Iterator[Fall]:
@@ -167,14 +200,31 @@ def _ended_rise(rise: Fall, fall: Fall, look: Look, whole: ScoreTimeline) -> boo
     is_long = 0 < lasted_ms <= low_ms and low_ms >= LASTING_MS
     if not is_long or fall.ended_ms is not None or fall.series not in look.series:
         return False
-    row = np.array([look.series.index(fall.series)], np.int64)
-    timeline = whole.of(row).alone
-    before, now = (
-        level(timeline, within(timeline, np.array([end_ms - LASTING_MS]), np.array([end_ms])))
-        for end_ms in (rise.onset.likely, float(look.end_ms))
-    )
-    lost = loss(before, now, look.directions[row], look.noise.of(row))
-    return bool(lost.amount[0] <= LEAST_LOSS * np.abs(lost.expected[0]))
+    at = look.series.index(fall.series)
+    before = rise.before
+    if before is None:
+        before = _score_until(rise.onset.likely, whole, at)
+    now = _score_until(float(look.end_ms), whole, at)
+    if before is None or now is None:
+        return False
+    return bool(look.directions[at] * (before - now) <= LEAST_LOSS * abs(before))
+
+
+def _as_usual(fall: Fall, look: Look) -> Fall:
+    """The fall or rise, now that it is accepted."""
+    before = None
+    if fall.series in look.series:
+        at = look.series.index(fall.series)
+        before = _score_until(fall.onset.likely, look.timeline, at)
+    return replace(fall, accepted_ms=look.end_ms, before=before)
+
+
+def _score_until(end_ms: float, timeline: ScoreTimeline, series: int) -> float | None:
+    """The mean of a series, by index, over as long as a rise must last, as far as it is kept."""
+    own = timeline.of(np.array([series], np.int64)).alone
+    stretch = within(own, np.array([end_ms - LASTING_MS]), np.array([end_ms]))
+    mean = float(level(own, stretch).mean[0])
+    return None if np.isnan(mean) else mean
 
 
 def _raised(look: Look, low: set[Series]) -> Iterator[Fall]:
@@ -201,7 +251,7 @@ def _raised(look: Look, low: set[Series]) -> Iterator[Fall]:
         if np.isfinite(likely) and np.isfinite(latest):
             onset = FallOnset(float(likely), None, float(latest), by_panes=False)
             rose = Fall(look.series[at], round(likely), onset, (), look.end_ms, float(likely))
-            yield replace(rose, graded=look.graded, accepted_ms=look.end_ms, rose=True)
+            yield _as_usual(replace(rose, graded=look.graded, rose=True), look)
 
 
 def _gain(look: Look, since_ms: float, from_ms: float, until_ms: float) -> Loss:

@@ -133,6 +133,9 @@ class Fall:
     rose: bool = False
     """Whether it is a rise. That is never told: it is accepted once it has lasted, and known as one
     that is over where it ended before."""
+    before: float | None = None
+    """The score before it, of what was accepted; None where that is not known. No hour tells it
+    any more."""
 
     @property
     def since_ms(self) -> float:
@@ -259,13 +262,13 @@ def measured_anew(
 ) -> tuple[Fall, ...]:
     """The falls now that series begin at these instants, in ms: one that is open from before is
     over, since what follows is another measure, or another segment of that name. No fall of that
-    is compared with what one from before had lost."""
+    is compared with what one from before had lost, or fell from."""
 
-    def is_over(fall: Fall) -> bool:
+    def now(fall: Fall) -> Fall:
         begins_ms = begins(fall.series)
-        is_known = fall.is_followed and fall.anew_ms is None
-        return is_known and begins_ms is not None and fall.low_since_ms < begins_ms
+        if begins_ms is None or fall.low_since_ms >= begins_ms:
+            return fall
+        is_over = fall.is_followed and fall.anew_ms is None
+        return replace(fall, anew_ms=begins_ms if is_over else fall.anew_ms, before=None)
 
-    return tuple(
-        replace(fall, anew_ms=begins(fall.series)) if is_over(fall) else fall for fall in falls
-    )
+    return tuple(now(fall) for fall in falls)

@@ -22,6 +22,7 @@ from relevanced.daemon.changes import (
     beyond_rise,
     fallen,
     followed,
+    measured_anew,
 )
 
 SERIES = ("all", "all", "RR@10")
@@ -72,6 +73,16 @@ def test_a_fall_of_two_weeks_is_accepted(days: float, is_accepted: bool) -> None
     fall = open_since(days)
     assert after_calls(fall) == [(fall.onset.likely, is_accepted)]
     assert (days * DAY_MS >= ACCEPTED_MS) == is_accepted
+
+
+def test_what_is_accepted_remembers_the_score_before_it_until_it_is_measured_anew() -> None:
+    """Of what no bin is kept before it is not known."""
+    for levels, before in (([LEVEL] + [LOW] * 13, LEVEL), ([LOW] * 13, None)):
+        (told,) = by_look([open_since(13)], look(levels))[1]
+        assert told.before == (None if before is None else pytest.approx(before))
+        assert measured_anew([told], lambda series: None) == (told,)
+        (anew,) = measured_anew([told], lambda series: NOW_MS)
+        assert anew == replace(told, before=None)
 
 
 def test_nothing_before_an_accepted_fall_is_usual_and_its_own_hours_are() -> None:
@@ -184,7 +195,7 @@ def test_what_is_as_in_the_weeks_before_a_rise_did_not_fall() -> None:
         ([LEVEL] * 12, [0.61] * 6 + [LEVEL] * 2, "hour", True, False),  # too small
         (*RISE, "weeks", True, False),
         (*RISE, "hour", False, False),
-        (*RISE, "hour", True, True),  # it was repaired, and breaks again
+        (*RISE, "hour", True, True),  # perhaps it was repaired, and breaks again
         ([LEVEL], [0.75] * 6 + [LEVEL] * 2, "hour", True, False),  # nothing is known of before
     ],
 )
@@ -195,6 +206,23 @@ def test_other_falls_after_a_rise_are_told(
     known = [replace(open_since(20), accepted_ms=NOW_MS - 7 * DAY_MS)] * has_accepted
     found = followed(known, seen, seen.timeline, [call(lane, 2)]).falls
     assert [each.is_followed for each in found if not each.rose and each not in known] == [True]
+
+
+@pytest.mark.parametrize(
+    ("before", "is_told"),
+    [([0.7], True), ([0.85], True), ([1.0], False), ([1.0, 0.8], True), ([1.0, None], True)],
+)
+def test_a_rise_after_an_accepted_fall_that_was_no_repair_ends_without_a_fall(
+    before: list[float | None], is_told: bool
+) -> None:
+    """One of 0.15 that does not reach half of what was lost by any fall that was accepted."""
+    known = [
+        replace(open_since(20 - n), accepted_ms=NOW_MS - 7 * DAY_MS, before=each)
+        for n, each in enumerate(before)
+    ]
+    seen = look(*RISE[:1], *RISE[1])
+    found = followed(known, seen, seen.timeline, [call("hour", 2)]).falls
+    assert [each.rose for each in found if each not in known] == [not is_told]
 
 
 @pytest.mark.parametrize(("now", "is_remembered"), [(LEVEL, True), (0.54, False)])
@@ -232,6 +260,23 @@ def test_what_fell_back_is_accepted_once_it_has_lasted_as_long_as_the_rise(
     fall = open_since(low)
     seen = look([LEVEL] * (14 - lasted - low) + [0.75] * lasted + [level] * low)
     found = by_look([fall, rose], seen)
-    assert found == (
-        ([], [replace(fall, accepted_ms=NOW_MS), rose]) if is_accepted else ([fall], [rose])
-    )
+    told = replace(fall, accepted_ms=NOW_MS, before=pytest.approx(0.75))
+    assert found == (([], [told, rose]) if is_accepted else ([fall], [rose]))
+
+
+@pytest.mark.parametrize(
+    ("lasted", "low", "level", "is_accepted"),
+    [(8, 8, LEVEL, True), (8, 7, LEVEL, False), (10, 10, LEVEL, True), (8, 8, 0.5, False)],
+)
+def test_the_same_where_nothing_is_kept_of_the_time_before_the_rise(
+    lasted: int, low: int, level: float, is_accepted: bool
+) -> None:
+    since = look([LEVEL] * 11 + [0.75] * 3)
+    (rose,) = by_look([], since)[1]
+    assert rose.before == pytest.approx(LEVEL)
+    days = [LEVEL] * 14 + [0.75] * lasted + [level] * low
+    ago_ms = (lasted + low) * DAY_MS
+    onset = replace(rose.onset, likely=NOW_MS - ago_ms, latest=NOW_MS - ago_ms + HOUR_MS)
+    rose = replace(rose, onset=onset, low_since_ms=onset.likely, accepted_ms=NOW_MS - ago_ms)
+    still, _ = by_look([open_since(low), rose], look(days[-14:]))
+    assert (still == []) == is_accepted
