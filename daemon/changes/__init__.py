@@ -94,6 +94,7 @@ from .sentences import recovery
 from .settings import DEFAULTS, WHOLE, ChangeSettings, ScoreFloor, Urgency, family, is_of_failures
 from .silence import (
     EDGE_MS,
+    GAPS_KEPT_MS,
     LEAST_SILENCE_MS,
     USUAL_DELAYS,
     USUAL_GAPS,
@@ -183,6 +184,7 @@ __all__ = (
     "Flags",
     "Followed",
     "followed",
+    "GAPS_KEPT_MS",
     "gaps_in",
     "Graded",
     "groups",

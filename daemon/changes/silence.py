@@ -1,7 +1,7 @@
 """Whether searches or feedback have stopped, of all partitions or some, by what is usual; and when
 feedback was missing. Pure."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from relevanced.metrics import Booleans, Floats, Integers
 
-from .timeline import HOUR_MS, MINUTE_MS
+from .timeline import HOUR_MS, MINUTE_MS, from_the_top
 
 Stream: TypeAlias = Literal["searches", "feedback"]
 LEAST_SILENCE_MS: Final = 3 * MINUTE_MS
@@ -79,22 +79,24 @@ def gaps_in(
     were to be expected by the other bins: by chance that happens once in e^20 runs.
     """
     is_empty = np.concatenate([[False], feedback == 0, [False]])
-    edges = np.flatnonzero(is_empty[1:] != is_empty[:-1])
-    for first, last in edges.reshape(-1, 2).tolist():
-        of_run = float(listed[first:last].sum())
-        others = float(listed.sum()) - of_run
-        if others > 0 and of_run * float(feedback.sum()) / others >= USUAL_GAPS:
-            first += int(np.argmax(listed[first:last] > 0))
-            yield FeedbackGap(int(starts[first]), int([*starts, ends[-1]][last]))
+    first, last = np.flatnonzero(is_empty[1:] != is_empty[:-1]).reshape(-1, 2).T
+    upto = from_the_top(listed)
+    of_runs = upto[last] - upto[first]
+    others = upto[-1] - of_runs
+    is_gap = (others > 0) & (of_runs * feedback.sum() >= USUAL_GAPS * others)
+    for begin, end in zip(first[is_gap].tolist(), last[is_gap].tolist(), strict=True):
+        begin += int(np.argmax(listed[begin:end] > 0))
+        yield FeedbackGap(int(starts[begin]), int([*starts, ends[-1]][end]))
 
 
 def with_gaps(
-    known: Sequence[FeedbackGap], found: Sequence[FeedbackGap], end_ms: int
+    known: Sequence[FeedbackGap], found: Iterable[FeedbackGap], since_ms: int
 ) -> tuple[FeedbackGap, ...]:
-    """The known gaps and those that were found, joined where they meet, oldest first."""
+    """The known gaps and those that were found, joined where they meet, oldest first, without those
+    that were over by `since_ms`."""
     joined: list[FeedbackGap] = []
     for gap in sorted((*known, *found), key=lambda each: each.begin_ms):
-        if gap.end_ms < end_ms - GAPS_KEPT_MS:
+        if gap.end_ms < since_ms:
             continue
         if joined and gap.begin_ms <= joined[-1].end_ms + 2 * EDGE_MS:
             end = max(joined[-1].end_ms, gap.end_ms)

@@ -89,7 +89,15 @@ from .published import (
 from .publisher import Publisher
 from .sample_series import TAKEN, experiment_samples, file_samples, label_names
 from .scorer import Scorer
-from .timelines import REACH_HOURS, RESELECT_MS, EarlierDays, Timelines, timeline_of
+from .timelines import (
+    REACH_HOURS,
+    RESELECT_MS,
+    EarlierDays,
+    Timelines,
+    feedback_gaps,
+    hours_in_gaps,
+    timeline_of,
+)
 
 __all__ = (
     "APART_MS",
@@ -116,6 +124,7 @@ __all__ = (
     "Exposition",
     "exposition",
     "FAMILY_OF_COUNT",
+    "feedback_gaps",
     "file_samples",
     "FirstSights",
     "floor_samples",
@@ -124,6 +133,7 @@ __all__ = (
     "HOURS_AT_ONCE",
     "IMPRESSIONS",
     "hour_until",
+    "hours_in_gaps",
     "joined",
     "ChangeDetector",
     "best_case_of",

@@ -62,7 +62,7 @@ from .baselines import BaselineComparison
 from .design_effects import MeasuredNoise
 from .detector import Basis, ChangeDetector, look_at
 from .measures import Detection, Measure, MeasureScores
-from .timelines import Timelines
+from .timelines import Timelines, hours_in_gaps
 
 NOTHING: Final = ScoreTimeline(
     *(np.zeros(0, np.int64),) * 2, *(np.zeros((0, 0)),) * 3, np.zeros(0, np.bool_)
@@ -129,7 +129,7 @@ class Scorer:
     def _compared(self, scores: MeasureScores, past: Sequence[StoredPast]) -> MeasureScores:
         """The scores with the last hours beside earlier ones, which cost as much as all the
         rest."""
-        self.history.doubtful = hours_of(self.gaps, scores.plan.hour_ms)
+        self.history.doubtful = hours_in_gaps(self.gaps, scores.plan.hour_ms)
         self.history.take(scores.views, past)
         self.history.fallen = hours_of_falls(self.falls, self.history.starts, scores.plan)
         key = scores.key, self.history.starts, self.history.lost, self.history.fallen
@@ -270,15 +270,6 @@ class Scorer:
         of = (scores.plan, self._change_settings, design_effect)
         look = look_at(NOTHING if bins is None else bins, segments, *of)
         return Scene(replace(look, graded=graded), timelines.counts, self._change_settings)
-
-
-def hours_of(gaps: Iterable[FeedbackGap], hour_ms: int) -> frozenset[int]:
-    """The starts of the hours that have some of a gap."""
-    return frozenset(
-        start
-        for gap in gaps
-        for start in range(pane_start(gap.begin_ms, hour_ms), gap.end_ms, hour_ms)
-    )
 
 
 def hours_of_falls(

@@ -6,7 +6,7 @@ the next look adds the newest. A lane that replaces a page, which a repair may d
 Pure apart from what it keeps.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timezone, tzinfo
 from functools import partial
@@ -17,6 +17,7 @@ import numpy as np
 from relevanced.metrics import Booleans, Floats, Integers
 
 from ..changes import (
+    GAPS_KEPT_MS,
     Counts,
     Fall,
     FeedbackGap,
@@ -156,12 +157,10 @@ class Timelines:
         return _KnownHours(hours, found.reshape(shape))
 
     def _find_gaps(self, bins: Floats, starts: Integers, ends: Integers, end_ms: int) -> None:
-        names = self._plan.count_columns
-        if WITH_FEEDBACK in names and WHOLE in self.segments:
+        if WHOLE in self.segments:
             whole = bins[:, self.segments.index(WHOLE)]
-            shown, empty, feedback = (whole[:, names.index(each)] for each in GAP_COLUMNS)
-            found = gaps_in(starts, ends, shown - empty, feedback)
-            self.gaps = with_gaps(self.gaps, tuple(found), end_ms)
+            found = feedback_gaps(self._plan, whole, starts, ends)
+            self.gaps = with_gaps(self.gaps, found, end_ms - GAPS_KEPT_MS)
 
     def _select(self, gauges: Selection, history: HourHistory, end_ms: int) -> Selection:
         """The segments of this look, and their hours."""
@@ -310,6 +309,26 @@ class Timelines:
         fallen = known.fallen[:, segments].reshape(timeline.scored.shape)
         known_hours = (until_ms - known.starts[0]) // hour_ms if known.starts else 0
         return EarlierDays(timeline, fallen, hour_ms, known_hours, self._zone)
+
+
+def feedback_gaps(
+    plan: Plan, whole: Floats, starts: Integers, ends: Integers
+) -> Iterator[FeedbackGap]:
+    """When feedback was missing, by the rows of all traffic in bins: (bins, columns)."""
+    names = plan.count_columns
+    if WITH_FEEDBACK in names:
+        shown, empty, feedback = (whole[:, names.index(each)] for each in GAP_COLUMNS)
+        yield from gaps_in(starts, ends, shown - empty, feedback)
+
+
+def hours_in_gaps(gaps: Iterable[FeedbackGap], hour_ms: int) -> frozenset[int]:
+    """The starts of the hours that have some of a gap: they tell nothing, and nothing falls by
+    periods that contain one."""
+    return frozenset(
+        start
+        for gap in gaps
+        for start in range(pane_start(gap.begin_ms, hour_ms), gap.end_ms, hour_ms)
+    )
 
 
 def timeline_of(

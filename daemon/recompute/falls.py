@@ -21,12 +21,14 @@ from ..changes import (
     Fall,
     FallCall,
     FallGroup,
+    FeedbackGap,
     Graded,
     Levels,
     Look,
     Scene,
     ScoreTimeline,
     Story,
+    are_in_gaps,
     called,
     calls_of,
     followed,
@@ -38,6 +40,7 @@ from ..changes import (
     threshold,
     undecided,
     used,
+    with_gaps,
     without_falls,
     without_standing,
 )
@@ -52,6 +55,8 @@ from ..exporter import (
     UsualCalls,
     best_case_of,
     earlier,
+    feedback_gaps,
+    hours_in_gaps,
     look_at,
     onsets_of_low,
     outages,
@@ -66,8 +71,11 @@ from ..views import TRAFFIC_COLUMNS, Selection, without_fallen
 from .buckets import BucketsOverTime, JudgedHours
 from .driver import judged_rows
 
-Fallen: TypeAlias = tuple[tuple[Story, ...], tuple[Story, ...], tuple[Story, ...]]
-"""(the changes that are open at the end, those that are over, what is undecided at the end)."""
+Fallen: TypeAlias = tuple[
+    tuple[Story, ...], tuple[Story, ...], tuple[Story, ...], tuple[FeedbackGap, ...]
+]
+"""(the changes that are open at the end, those that are over, what is undecided at the end, when
+feedback was missing)."""
 _Earlier: TypeAlias = tuple[Floats | None, Floats | None, Booleans | None]
 """(usual, yesterday, steps) of hours, as in a `ScoreTimeline`."""
 FINE_MS: Final = 6 * HOUR_MS
@@ -98,17 +106,17 @@ def fallen(
     """What fell, with the design effect of the settings, or that of a site of which none has been
     measured. Of judged scores with what grades them, and what did afterwards."""
     if not len(found.starts):
-        return (), (), ()
+        return (), (), (), ()
     bins = RecordedBins(found, change_settings)
     falls, faults = _followed(bins, replace(bins.look(bins.fine), graded=graded))
     whole = replace(bins.look(bins.whole(falls)), graded=graded)
     if other is not None:
         falls = superseded(falls, other)
         faults = kept_together(falls, Levels(whole, whole.timeline)).faults
-    names = found.plan.count_columns
+    names, lost = found.plan.count_columns, are_in_gaps(bins.fine.starts, bins.fine.ends, bins.gaps)
     counts = Counts(
         {segment: index for index, segment in enumerate(found.selection.segments)},
-        found.rows[..., : len(names)],
+        np.where(lost[:, None, None], 0.0, found.rows[..., : len(names)]),
         names,
     )
     look = replace(whole, timeline=without_falls(whole, falls))
@@ -118,7 +126,8 @@ def fallen(
     if look.timeline.other is not None and other is None:
         calls = _calls(replace(look, timeline=look.timeline.alone))
         cannot_tell += undecided(scene, whole.timeline, calls, stories)
-    return open_now, Scene(whole, counts, change_settings).ended(faults, 0.0), cannot_tell
+    over = Scene(whole, counts, change_settings).ended(faults, 0.0)
+    return open_now, over, cannot_tell, bins.gaps
 
 
 def judged_fallen(
@@ -139,11 +148,11 @@ def judged_fallen(
         part = range(max(graded.since_ms, span.start), stop)
         found = BucketsOverTime.of(judged.buckets(lane, part, length_ms), lane, shown, part, plan)
         of_files.append(fallen(found, change_settings.of_judged, graded, other))
-    open_now, over, cannot_tell = zip(*of_files, strict=True) if of_files else ((), (), ())
     return (
-        tuple(story for of_file in open_now for story in of_file),
-        tuple(story for of_file in over for story in of_file),
-        tuple(story for of_file in cannot_tell for story in of_file),
+        tuple(story for open_now, *_ in of_files for story in open_now),
+        tuple(story for _, over, *_ in of_files for story in over),
+        tuple(story for *_, cannot_tell, _ in of_files for story in cannot_tell),
+        (),
     )
 
 
@@ -167,6 +176,7 @@ def _followed(bins: "RecordedBins", whole: Look) -> tuple[tuple[Fall, ...], tupl
     faults: tuple[FallGroup, ...] = ()
     next_ms = 0
     for end_ms in bins.ends():
+        bins.find_gaps(end_ms)
         by_usual = bins.called_by_usual(end_ms, falls)
         if end_ms < next_ms and by_usual is None:
             continue
@@ -234,6 +244,9 @@ class RecordedBins:
         self._fell = np.zeros((len(self._coarse_starts), len(self._series)), np.bool_)
         """(hours, series): where these had fallen."""
         self._usual_calls = UsualCalls(found.plan)
+        self.gaps: tuple[FeedbackGap, ...] = ()
+        """When feedback was missing: these bins are as empty, as in `Timelines`."""
+        self._doubtful: frozenset[int] = frozenset()
 
     def _timeline(self, starts: Integers, rows: Floats, length_ms: int) -> ScoreTimeline:
         hourly = np.full(len(starts), length_ms > self._found.plan.hour_ms)
@@ -244,15 +257,34 @@ class RecordedBins:
 
     def whole(self, falls: Sequence[Fall]) -> ScoreTimeline:
         """All recorded buckets, by what is known at their end."""
-        return self._beside_earlier(self.fine, falls)
+        return self._beside_earlier(self._without_gaps(self.fine), falls)
 
     def until(self, end_ms: int, falls: Sequence[Fall]) -> ScoreTimeline:
         """The bins that end by then. No hour of a fall that is over says what is usual."""
+        of_hours, of_buckets = self._spans(end_ms)
+        hours, fine = _between(self._hours, *of_hours), _between(self.fine, *of_buckets)
+        return self._beside_earlier(self._without_gaps(hours.followed_by(fine)), falls)
+
+    def find_gaps(self, end_ms: int) -> None:
+        """Remember when feedback was missing, by the bins that end by then."""
+        of_bins, parts = ((self._hours, self._coarse), (self.fine, self._found.rows)), []
+        for (timeline, rows), span in zip(of_bins, self._spans(end_ms), strict=True):
+            bins = _bins_between(timeline, *span)
+            parts.append((rows[bins, 0], timeline.starts[bins], timeline.ends[bins]))
+        found = feedback_gaps(self._found.plan, *map(np.concatenate, zip(*parts, strict=True)))
+        gaps = with_gaps(self.gaps, found, 0)
+        if gaps != self.gaps:
+            self.gaps, self._earlier_of, self._left_out = gaps, None, {}
+            self._doubtful = hours_in_gaps(gaps, HOUR_MS)
+
+    def _spans(self, end_ms: int) -> tuple[tuple[int, int], tuple[int, int]]:
+        """(those of a look that are hours, those that are as recorded): from when to when."""
         cut_ms = pane_start(end_ms - FINE_MS, self._coarse_ms)
-        since_ms = end_ms - REACH_HOURS * HOUR_MS
-        hours = _between(self._hours, since_ms, cut_ms)
-        fine = _between(self.fine, cut_ms, end_ms)
-        return self._beside_earlier(hours.followed_by(fine), falls)
+        return (end_ms - REACH_HOURS * HOUR_MS, cut_ms), (cut_ms, end_ms)
+
+    def _without_gaps(self, timeline: ScoreTimeline) -> ScoreTimeline:
+        inside = are_in_gaps(timeline.starts, timeline.ends, self.gaps)
+        return timeline.only(~inside[:, None]) if inside.any() else timeline
 
     def _beside_earlier(self, timeline: ScoreTimeline, falls: Sequence[Fall]) -> ScoreTimeline:
         """The timeline with what earlier days have, as known at its end."""
@@ -300,8 +332,9 @@ class RecordedBins:
             first = int(self._coarse_starts[0])
             counts = self._coarse[:, 0, list(TRAFFIC_COLUMNS)]
             traffic = {start: counts[at].tolist() for start, at in self._hour_at.items()}
-            covered = range(first, before_ms, HOUR_MS)
-            self._left_out[before_ms] = outages(traffic, covered, self._change_settings.time_zone)
+            traffic |= dict.fromkeys(self._doubtful, [np.nan] * len(TRAFFIC_COLUMNS))
+            covered, zone = range(first, before_ms, HOUR_MS), self._change_settings.time_zone
+            self._left_out[before_ms] = outages(traffic, covered, zone) | self._doubtful
         return self._left_out[before_ms]
 
     def look(self, timeline: ScoreTimeline) -> Look:
@@ -341,7 +374,8 @@ class RecordedBins:
         covered = range(int(self._coarse_starts[0]) + HOUR_MS, hour, HOUR_MS)
         for name, hours in WINDOWS:
             from_ms = end_ms - hours * HOUR_MS
-            if from_ms < self.fine.starts[0]:
+            is_doubtful = bool(shares(from_ms, end_ms, HOUR_MS).keys() & self._doubtful)
+            if from_ms < self.fine.starts[0] or is_doubtful:
                 continue
             left_out, zone = self._outages(hour), self._change_settings.time_zone
             unit, periods = earlier(from_ms, end_ms, covered, left_out, zone)
@@ -404,5 +438,10 @@ def _beside(timeline: ScoreTimeline, at: Integers, earlier: _Earlier) -> ScoreTi
 
 def _between(timeline: ScoreTimeline, from_ms: int, until_ms: int) -> ScoreTimeline:
     """The bins that start at `from_ms` or later and end by `until_ms`."""
-    last = int(np.searchsorted(timeline.ends, until_ms, side="right"))
-    return timeline.first(last).since(from_ms)
+    bins = _bins_between(timeline, from_ms, until_ms)
+    return timeline.first(bins.stop).since(from_ms)
+
+
+def _bins_between(timeline: ScoreTimeline, from_ms: int, until_ms: int) -> slice:
+    first = int(np.searchsorted(timeline.starts, from_ms))
+    return slice(first, int(np.searchsorted(timeline.ends, until_ms, side="right")))

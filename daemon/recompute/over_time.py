@@ -14,6 +14,7 @@ from rich.table import Table
 from ..changes import (
     MIXED,
     ChangeSettings,
+    FeedbackGap,
     Incident,
     Story,
     sentences,
@@ -86,9 +87,11 @@ def changes_text(
     incidents: Sequence[Incident],
     judged_until_ms: int | None,
     undecided: Sequence[Story] = (),
+    gaps: Sequence[FeedbackGap] = (),
 ) -> Iterator[str]:
     """What fell by the buckets that have settled, and by those that are judged for good where any
-    are: a line for each incident, and what else is known of it; and for what nobody can tell."""
+    are: a line for each incident, and what else is known of it; for what nobody can tell, and for
+    each time without feedback."""
     if not len(found.starts):
         yield NOTHING_SETTLED
     else:
@@ -107,6 +110,8 @@ def changes_text(
             yield f"    {_sentence(incident.beside, end_ms)}"
     for story in undecided:
         yield _sentence(story, end_ms)
+    for gap in gaps:
+        yield sentences.no_feedback(gap, end_ms)
     lacks = lacking(found)
     if lacks is not None and len(found.starts):
         yield lacks

@@ -130,9 +130,9 @@ def test_a_replay_ends_a_fall_with_its_judgements_too() -> None:
     plan = replace(rows_plan(PLAN), hour_ms=PART_MS)
     found = BucketsOverTime(plan, shown, np.array(short.starts), rows.astype(float), NOON)
     graded, other = Graded("a.csv", 0), Graded("b.csv", NOON)
-    (story,), closed, _ = fallen(found, DEFAULTS, graded)
+    (story,), closed, *_ = fallen(found, DEFAULTS, graded)
     assert story.segments == ("DE",) and not closed
-    open_now, (ended,), _ = fallen(found, DEFAULTS, graded, other)
+    open_now, (ended,), *_ = fallen(found, DEFAULTS, graded, other)
     assert not open_now and ended.identity == story.identity
     assert "; ended at 12:00: other judgements (b.csv) are in" in recovery(ended, NOON)
 

@@ -20,14 +20,17 @@ from relevanced.daemon.recompute.falls import (
     fallen,
     lacking,
 )
+from relevanced.daemon.recompute.over_time import changes_text
 from relevanced.daemon.views import HourHistory, Selection, busiest, evaluate
 from relevanced.metrics import Floats, parse
 from tests.daemon.exporter import two_countries
+from tests.daemon.exporter.test_feedback_gaps import STOPPED_MS, Unheard
 from tests.daemon.exporter.two_countries import Site, nights
 from tests.lane_views import NOW_MS, PLAN
 from tests.seeds import seeds
 
 BUCKET_MS = 300_000
+DAY_MS = 24 * HOUR_MS
 PER_HOUR = 12
 PLAN_OF_BUCKETS = replace(PLAN, metrics=(parse("RR@10"),), hour_ms=BUCKET_MS)
 Level = Callable[[Floats], Floats]
@@ -52,7 +55,8 @@ def site(days: float, level: Level, of_days: float = 0.0) -> BucketsOverTime:
 
 
 def falls_of(found: BucketsOverTime) -> list[Fall]:
-    return [story.fall for stories in fallen(found, ChangeSettings()) for story in stories]
+    *told, _ = fallen(found, ChangeSettings())
+    return [story.fall for stories in told for story in stories]
 
 
 def sinks(hours: Floats) -> Floats:
@@ -113,19 +117,55 @@ def test_hours_of_falls_that_are_over_are_not_usual_a_week_later() -> None:
     assert all(called - onset <= 0.5 for onset, called in hours.items())
 
 
+@pytest.mark.parametrize("lost", [10, 75])
+def test_nothing_falls_in_a_recording_by_feedback_that_was_missing(lost: int) -> None:
+    assert falls_of(recording(Unheard(lost, days=1))) == []
+
+
+def test_what_falls_in_a_recording_after_feedback_was_missing_is_told_with_its_own_onset() -> None:
+    broke_ms = STOPPED_MS + HOUR_MS
+    found = recording(Unheard(30, broke_ms, days=1))
+    open_now, over, _, gaps = fallen(found, ChangeSettings())
+    assert open_now and not over
+    assert all(abs(story.fall.onset.likely - broke_ms) <= BUCKET_MS for story in open_now)
+    said = "No feedback came from 06:00 to 06:30: scores say nothing of that time."
+    assert said in changes_text(found, (), None, (), gaps)
+
+
+def test_hours_in_which_feedback_was_missing_are_not_usual_in_a_recording_either() -> None:
+    """Of the day after nobody knows what these hours had the day before."""
+    found, names = site(2.2, lambda hours: np.full(hours.shape, 0.6)), PLAN.count_columns
+    found.rows[:, 0, names.index("items_with_feedback")] = 500
+    missing = slice(20 * PER_HOUR, 21 * PER_HOUR + 3)
+    at = [names.index(f"{each}_with_feedback") for each in ("impressions", "items")]
+    found.rows[missing, :, at] = 0
+    bins, start_ms = RecordedBins(found, ChangeSettings()), int(found.starts[0])
+    bins.find_gaps(start_ms + 26 * HOUR_MS)
+    of_hours = by_hour(bins.until(start_ms + 48 * HOUR_MS, ()), "yesterday")
+    unknown = [hour for hour, score in of_hours.items() if np.isnan(score).any()]
+    second_day = [
+        (hour - start_ms) // HOUR_MS - 24 for hour in unknown if hour >= start_ms + DAY_MS
+    ]
+    assert second_day == [20, 21]
+
+
 @cache
 def recorded() -> tuple[Site, BucketsOverTime]:
     """A site of two countries that finds less each night from half an hour past midnight on, and
     its recording."""
     begin_ms = two_countries.NOW_MS - 24 * 24 * HOUR_MS
     found = Site(begin_ms, two_countries.NOW_MS * 2, 0.0, 40, shape=nights(0.3, 0.5))
-    rows = np.array([*found.parts.values()], float)
-    starts = np.array([*found.parts], np.int64)
+    return found, recording(found)
+
+
+def recording(site: Site) -> BucketsOverTime:
+    rows = np.array([*site.parts.values()], float)
+    starts = np.array([*site.parts], np.int64)
     first = np.flatnonzero(starts % BUCKET_MS == 0)
     plan = replace(two_countries.PLAN, hour_ms=BUCKET_MS)
     selection = Selection(two_countries.NAMES, (), ())
     rows = np.add.reduceat(rows, first, axis=0)
-    return found, BucketsOverTime(plan, selection, starts[first], rows, int(starts[-1]))
+    return BucketsOverTime(plan, selection, starts[first], rows, int(starts[-1]))
 
 
 def by_hour(timeline: ScoreTimeline, name: str) -> dict[int, Floats]:

@@ -50,7 +50,7 @@ def test_what_fell_with_a_country_is_not_open_once_that_has_recovered() -> None:
     recovery nothing is known of what fell with it."""
     seen = []
     for behind in (-2, 0, *range(2, 8)):
-        open_now, over, _ = fallen(site(REPAIRED + behind, seed=1), ChangeSettings())
+        open_now, over, *_ = fallen(site(REPAIRED + behind, seed=1), ChangeSettings())
         assert not (open_now and over), f"{behind} buckets after the repair"
         seen.append((len(open_now), len(over)))
     assert seen[0] == (1, 0) and seen[-1] == (0, 1), "it was open, and it is over"
