@@ -144,21 +144,29 @@ class Experiments:
         self.dropped_days.update((name, day_ms) for day_ms in days)
 
     def counts(self, spec: Spec, pane_ms: int) -> bool:
-        """Whether a pane counts, in which an experiment has impressions. Notes that one does not
-        because the experiment has ended: the end may be moved afterwards."""
+        """Whether a pane counts, in which an experiment has impressions."""
+        return self._is_wanted(spec, pane_ms) and spec.covers(pane_ms)
+
+    def miss(self, spec: Spec, pane_ms: int) -> None:
+        """Note that a pane with impressions of an experiment does not count. What does not because
+        it has ended is kept in mind: the end may be moved afterwards."""
+        tallies = self.by_name[spec.name]
+        is_past = spec.end_ms is not None and pane_ms >= spec.end_ms
+        if not is_past or _is_open(tallies.missed) or not self._is_wanted(spec, pane_ms):
+            return
+        assert spec.end_ms is not None
+        # What counted before the end was moved to the past stays.
+        from_ms = max(spec.end_ms, tallies.last_ms + 1)
+        tallies.missed = (*tallies.missed, (from_ms, 0))
+        self.changed.add(spec.name)
+
+    def _is_wanted(self, spec: Spec, pane_ms: int) -> bool:
+        """Whether a pane counts as far as its experiment covers it."""
         passed = self.passed_over.get(spec.name, ())
         if any(from_ms <= pane_ms and not 0 < until_ms <= pane_ms for from_ms, until_ms in passed):
             return False
         since_ms = self.since_ms.get(spec.name if spec.declared else "")
-        if since_ms is not None and pane_ms < since_ms:
-            return False
-        tallies = self.by_name[spec.name]
-        if spec.end_ms is not None and pane_ms >= spec.end_ms and not _is_open(tallies.missed):
-            # What counted before the end was moved to the past stays.
-            from_ms = max(spec.end_ms, tallies.last_ms + 1)
-            tallies.missed = (*tallies.missed, (from_ms, 0))
-            self.changed.add(spec.name)
-        return spec.covers(pane_ms)
+        return since_ms is None or pane_ms >= since_ms
 
     def reach(self, spec: Spec, pane_ms: int) -> None:
         """Note that a pane is about to be added to an experiment, or the first or the last of

@@ -198,12 +198,16 @@ def _settle(lane: Lane, tracking: Tracking, shown: _Settled) -> None:
     _admit(lane, tracking, start_ms, shown.assignments, variants_of)
     for name in sorted(variants_of.keys() & lane.experiments.by_name.keys()):
         spec = tracking.spec(name)
-        if spec is not None and lane.experiments.counts(spec, start_ms):
-            of_experiment = shown.at(np.isin(shown.assignments, [*variants_of[name]]))
-            # Caps and strata depend on what earlier panes had.
-            is_ordered = spec.daily_cap is not None or spec.stratify_by is not None
-            for part in of_experiment.each_pane() if is_ordered else (of_experiment,):
-                _settle_experiment(lane, spec, part, variants_of[name])
+        if spec is None:
+            continue
+        if not lane.experiments.counts(spec, start_ms):
+            lane.experiments.miss(spec, start_ms)
+            continue
+        of_experiment = shown.at(np.isin(shown.assignments, [*variants_of[name]]))
+        # Caps and strata depend on what earlier panes had.
+        is_ordered = spec.daily_cap is not None or spec.stratify_by is not None
+        for part in of_experiment.each_pane() if is_ordered else (of_experiment,):
+            _settle_experiment(lane, spec, part, variants_of[name])
 
 
 def _variants_of(lane: Lane, assignments: Integers) -> dict[str, dict[int, str]]:
