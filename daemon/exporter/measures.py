@@ -333,12 +333,11 @@ class MeasureScores:
         fold = self.selection.fold
         return tuple(replace(window, rows=fold(window.rows)) for window in self.snapshot.windows)
 
-    def known(self, window: WindowRows) -> Rows | Floats:
-        """(selected segments, columns) of one of `windows`: NaN in what not all of it has."""
+    def known(self, rows: Rows | Floats, first_ms: int) -> Rows | Floats:
+        """The rows, (selected segments, columns), of what begins then: NaN in what not all of it
+        has."""
         coverage = self.snapshot.coverage
-        if coverage is None:
-            return window.rows
-        return coverage.known(window.rows, self.segments, window.first_ms)
+        return rows if coverage is None else coverage.known(rows, self.segments, first_ms)
 
     def first_of_window(self, window: WindowRows) -> int:
         """When the window begins: with the first of its panes that the grading is of as a whole,
@@ -371,14 +370,20 @@ class MeasureScores:
             for page, rows in lane.panes.get((window, start), {}).items():
                 yield selected[page], rows[: len(selected[page])]
 
-    def panes(self, window: int, starts: Sequence[int], segment: Segment) -> Rows:
-        """(starts, columns): a selected segment in each of these panes of the window."""
+    def panes(self, window: int, starts: Sequence[int], segment: Segment) -> Rows | Floats:
+        """(starts, columns): a selected segment in each of these panes of the window; NaN in what
+        a pane lacks."""
         wanted = self.selection.segments.index(segment)
-        summed = np.zeros((len(starts), self.plan.row_width), np.int64)
+        summed: Rows = np.zeros((len(starts), self.plan.row_width), np.int64)
         for index, start in enumerate(starts):
             for selected, rows in self._pages(window, start):
                 summed[index] += rows[selected == wanted].sum(axis=0)
-        return summed
+        coverage = self.snapshot.coverage
+        if coverage is None or not starts:
+            return summed
+        of_pane = (summed[n : n + 1] for n in range(len(starts)))
+        known = (coverage.known(row, [segment], at) for row, at in zip(of_pane, starts))
+        return np.concatenate([*known])
 
     def column(self, window: int, starts: Sequence[int], column: int) -> Floats:
         """(starts, selected segments): one column in each of these panes of the window."""

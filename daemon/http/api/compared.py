@@ -24,7 +24,7 @@ from ...events import timestamp_text
 from ...exporter import DAY, WINDOWS, BaselineComparison, Reading, made_of, sides_of
 from ...lane import Rows
 from ...plan import Plan
-from ...views import LIVE, estimates, optional, sum_panes
+from ...views import LIVE, estimates, optional, optional_counts, sum_panes
 from .history import Stretch, compared_periods, metric_index, window_index
 from .parameters import Query, requested
 
@@ -101,7 +101,7 @@ def verdict(
     `sizes` are the difference and its distance from the difference of the rest of the traffic (None
     without such), each as a multiple of what must be exceeded to be called.
     """
-    if not now.impressions or not before.impressions:
+    if 0 in (now.impressions, before.impressions):
         return "no_traffic"
     if now.mean is None or before.mean is None:
         return "undefined"
@@ -157,11 +157,8 @@ class MetricSide:
         return cls(means, errors, rows[:, plan.metric_column(metric_at)], rows[:, 0])
 
     def estimates(self) -> list[Estimate]:
-        """Each segment."""
-        counts = (
-            np.rint(np.nan_to_num(column)).astype(int).tolist()
-            for column in (self.scored, self.impressions)
-        )
+        """Each segment; what is not known, NaN, is null."""
+        counts = map(optional_counts, (self.scored, self.impressions))
         columns = zip(optional(self.means), optional(self.errors), *counts, strict=True)
         return [Estimate(*row) for row in columns]
 
@@ -220,7 +217,9 @@ def _above_zero(noise: Floats) -> Floats:
     return np.maximum(noise, np.finfo(float).tiny)
 
 
-def with_hourly_drift(now: Rows, before: Rows, plan: Plan, metric_at: int) -> SegmentsCompared:
+def with_hourly_drift(
+    now: Rows | Floats, before: Rows | Floats, plan: Plan, metric_at: int
+) -> SegmentsCompared:
     """One metric of rows (segments, columns) of two periods an hour or so apart."""
     sides = MetricSide.of(now, plan, metric_at), MetricSide.of(before, plan, metric_at)
     errors = (sides[0].errors, sides[1].errors, DRIFT * sides[1].means)
@@ -281,25 +280,13 @@ def _changes(
         called = {index for index, _ in shown if rows[index].verdict in CALLS}
         since = onset_texts(at) if called and onset_texts is not None else None
         for index, segment in shown:
-            first = counts_from(reading, at, segment[0], begin_ms)
-            row = rows[index] if first is None else _known(rows[index])
             yield Change(
                 metric.name,
                 *segment,
-                **row._asdict(),
+                **rows[index]._asdict(),
                 since=since[index] if since is not None and index in called else None,
-                counts_from=first,
+                counts_from=counts_from(reading, at, segment[0], begin_ms),
             )
-
-
-def _known(row: ComparedRow) -> ComparedRow:
-    """The row of what counts since a part of the periods only: 0 is what is not known."""
-    now, before = (
-        msgspec.structs.replace(one, scored=one.scored or None, impressions=one.impressions or None)
-        for one in (row.now, row.before)
-    )
-    is_unknown = row.verdict == "no_traffic"
-    return row._replace(now=now, before=before, verdict="undefined" if is_unknown else row.verdict)
 
 
 def counts_from(reading: Reading, metric_at: int, grouping: str, begin_ms: int) -> str | None:
@@ -334,17 +321,18 @@ def recent_rows(reading: Reading, window: str, view: str, wanted: Query, beyond:
     period, earlier = compared_periods(reading, window, shown[0].end_ms)
     if earlier is None:
         return Table(None, (), (), NOT_BEFORE)
-    now = reading.selection.fold(shown[0].rows)
-    before = reading.selection.fold(
-        sum_panes(reading.snapshot, reading.views, earlier.window_at, earlier.starts)
+    panes = sum_panes(reading.snapshot, reading.views, earlier.window_at, earlier.starts)
+    now, before = (
+        reading.clicks.known(reading.selection.fold(rows), first_ms)
+        for rows, first_ms in ((shown[0].rows, shown[0].first_ms), (panes, earlier.starts[0]))
     )
 
     def compare(metric_at: int) -> SegmentsCompared:
         found = with_hourly_drift(now, before, reading.plan, metric_at)
         if view != LIVE:
             return found
-        rest = with_hourly_drift(now[:1] - now, before[:1] - before, reading.plan, metric_at)
-        return replace(found, rest=rest)
+        rest = [np.asarray(rows[:1] - rows, np.float64) for rows in (now, before)]
+        return replace(found, rest=with_hourly_drift(rest[0], rest[1], reading.plan, metric_at))
 
     def onset_texts(metric_at: int) -> list[str]:
         # By panes as short as those of the period before: they are kept from its begin until now.
@@ -380,7 +368,9 @@ def usual_rows(
         change_settings,
         of_days=against == "day",
     )
-    compare = partial(earlier.of_metric, before=np.nansum([*periods.values()], axis=0))
+    of_all = np.array([*periods.values()])
+    before = np.where(np.isnan(of_all).all(axis=0), np.nan, np.nansum(of_all, axis=0))
+    compare = partial(earlier.of_metric, before=before)
     begin_ms = comparison.from_ms - max(periods)
     return Table(
         _stretch(comparison),

@@ -79,10 +79,7 @@ def history(reading: Reading, metric: str, segment: Segment, window: str) -> His
     span = plan.timing.windows[window_at]
     settled_ms = None if as_of_ms is None else as_of_ms - plan.timing.settle_ms
     starts = [] if as_of_ms is None else kept_starts(reading.clicks, window_at, as_of_ms)
-    rows: Rows | Floats = reading.clicks.panes(window_at, starts, segment)
-    if (coverage := reading.snapshot.coverage) is not None and starts:
-        known = [coverage.known(rows[n : n + 1], [segment], at) for n, at in enumerate(starts)]
-        rows = np.concatenate([*known])
+    rows = reading.clicks.panes(window_at, starts, segment)
     return History(
         metric=metric,
         grouping=segment[0],
@@ -182,7 +179,7 @@ def judged_history(
 
 
 def _panes(
-    rows: Rows, starts: list[int], span: Window, plan: Plan, judged_metric: str
+    rows: Rows | Floats, starts: list[int], span: Window, plan: Plan, judged_metric: str
 ) -> tuple[JudgedPane, ...]:
     """The panes that begin then, of one row each."""
     at, best_case = metric_index(plan, judged_metric), best_case_of(plan)

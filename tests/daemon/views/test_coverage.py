@@ -180,7 +180,7 @@ def test_numbers_that_count_since_a_part_of_a_window_are_absent_from_it() -> Non
         selection = select(found, PLAN, [test_baselines.US], empty_other=False)
         scores = MeasureScores(clicks_measure(PLAN), [shown], found, selection)
         live = next(one for one in scores.windows if (one.window, one.view) == (window.name, LIVE))
-        rows = scores.known(live)
+        rows = scores.known(live.rows, live.first_ms)
         assert live.first_ms == starts[0] and rows[0, 0] == len(starts)
         assert [np.isnan(rows[at]) for at in ((0, column), (1, 0))] == [not is_known] * 2
         text = b"".join(render_windows(scores).text).decode()

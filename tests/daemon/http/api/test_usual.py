@@ -177,3 +177,25 @@ def test_what_is_not_counted_in_all_of_the_periods_is_not_known_and_no_lack_of_t
     assert whole.counts_from is None and whole.now.impressions and whole.before.impressions
     assert of_us.counts_from == timestamp_text(begins_ms) and of_us.verdict == "undefined"
     assert (of_us.before.mean, of_us.before.scored, of_us.before.impressions) == (None, None, None)
+
+
+@pytest.mark.parametrize("against", ["hour", "day"])
+def test_what_is_counted_in_all_of_the_last_hour_is_known_there_also_where_it_is_nothing(
+    against: str,
+) -> None:
+    """US has no traffic in the hour since which a metric is counted."""
+    as_of_ms = SETTLED_MS + PLAN.timing.settle_ms
+    begins_ms, metric = SETTLED_MS - HOUR_MS, PLAN.metrics[0].name
+    site = Site(SETTLED_MS - 3 * DAY_MS, 2 * NOW_MS, 0.3, 20)
+    for start, rows in site.parts.items():
+        rows[2] *= start < begins_ms
+    columns = {**dict.fromkeys(PLAN.column_ids), PLAN.column_ids[0]: begins_ms}
+    lane = since(site.lane(as_of_ms), PLAN, columns=columns)
+    read = Publisher(PLAN).publish([lane], as_of_ms, with_series=False).reading
+    assert read is not None
+    found = changes(read, "1h", "settled", {}, against)  # type: ignore[arg-type]
+    of_us = row_of(found, "US", metric)
+    now, before = of_us.now, of_us.before
+    assert (now.mean, now.scored, now.impressions) == (None, 0, 0)
+    assert (before.mean, before.scored, of_us.verdict) == (None, None, "no_traffic")
+    assert before.impressions and of_us.counts_from == timestamp_text(begins_ms)
