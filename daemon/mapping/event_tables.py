@@ -205,7 +205,7 @@ def _elements(table: FeedbackTable, found: Evaluation, element: object) -> list[
     if table.items is None:
         return [element]
     value = found.find(table.items, element)
-    if value is None:
+    if value is None or value == []:
         raise InvalidField("no_item", f"{table.items.name}: the event is about no item of a list")
     return elements_of(value, table.items, MOST_ITEMS)
 

@@ -17,7 +17,7 @@ from relevanced.daemon.mapping import Drop, Mapper, expression, reason_to_interp
 from relevanced.metrics import parse
 from tests.builders import plan_with
 from tests.daemon.mapping.preset_records import EXAMPLES, NOON_MS
-from tests.daemon.mapping.sources import mapper_of
+from tests.daemon.mapping.sources import CLICKS, clicked, json, mapper_of
 from tests.fuzz.mutations import mutated
 from tests.fuzz.own_formats import OWN_FORMATS
 from tests.fuzz.settings import FACTOR
@@ -122,6 +122,18 @@ def test_good_records_are_not_left_to_the_interpreter(name: str) -> None:
     for record in records:
         record.timestamp, record.key = -1, b"k1"
     assert read_fast(mapper, records)[2] == 0
+
+
+@pytest.mark.parametrize("count", [1, 40])
+def test_feedback_about_no_item_is_skipped_by_both(count: int) -> None:
+    text = CLICKS.replace('"item"', '"sku"') + 'items = "products"'
+    lists: Sequence[Any] = ([], None, [{"sku": "a"}])
+    values = [json(clicked(products=one)) for one in lists for _ in range(count)]
+    records = [record_of(value, ()) for value in values]
+    mapper = mapper_of(text, LIMITS)
+    events, reasons, left = read_fast(mapper, records)
+    assert (events, reasons) == read_slowly(mapper, records) and not left
+    assert (len(events), reasons) == (count, {"Skipped no_item": 2 * count})
 
 
 class _Unchanging(random.Random):

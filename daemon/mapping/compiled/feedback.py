@@ -60,9 +60,9 @@ class CompiledFeedback:
         if self.has_visitor:
             visitor, at = optional_text(row[at]), at + 1
         elements = [instance] if self.items is None else self.items(instance, record)
-        if elements is None:
+        count = 0 if elements is None else len(elements)
+        if not count:
             return NO_ITEM
-        count = len(elements)
         if count > MOST_ITEMS:
             raise Odd
         nothing = [None] * count

@@ -172,6 +172,14 @@ def test_feedback_to_several_items_is_refused_item_by_item() -> None:
     assert [one.reason for one in found if isinstance(one, Rejected)] == ["wrong_type", "no_item"]
 
 
+@pytest.mark.parametrize("products", [None, []])
+def test_feedback_about_no_item_is_skipped_and_counted(products: Any) -> None:
+    """Also where a codec reads what is absent as an empty array."""
+    text = CLICKS.replace('"item"', '"sku"') + 'items = "products"'
+    detail = "sources[0].feedback.items (products): the event is about no item of a list"
+    assert events_of(text, clicked(products=products)) == [Skipped("no_item", detail)]
+
+
 @pytest.mark.parametrize("id", [None, ""])
 def test_a_list_of_no_search_is_skipped(id: str | None) -> None:
     detail = "sources[0].impression.id (id): the list belongs to no search"
