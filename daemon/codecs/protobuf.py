@@ -7,6 +7,7 @@ member with presence reads as null. A Timestamp is ISO 8601, a wrapper its value
 
 import keyword
 from collections.abc import Callable, Hashable, Sequence
+from contextlib import suppress
 from operator import itemgetter
 from typing import Any, Final
 
@@ -298,11 +299,19 @@ class ProtobufSchema:
         return InstanceReader(lambda record, first: several((record,), first)[0], several)
 
     def parser(self, name: str) -> Callable[[bytes], Any]:
-        """Return the library's parser of a message. It raises DecodeError."""
-        message_class = library(PROTOBUF, "message_factory").GetMessageClass(
-            self._pool.descriptor(name)
-        )
-        parse: Callable[[bytes], Any] = message_class.FromString
+        """Return the library's parser of a message. It raises DecodeError. Raises InvalidField:
+        unknown_schema."""
+        class_of = library(PROTOBUF, "message_factory").GetMessageClass
+        descriptor = self._pool.descriptor(name)
+        with suppress(RecursionError):
+            # Makes this class, and then those of all messages that it leads to, one inside the
+            # other. What the stack has no room for is made later, when it is met.
+            class_of(descriptor)
+        try:
+            parse: Callable[[bytes], Any] = class_of(descriptor).FromString
+        except RecursionError:
+            detail = f"record: its schema nests messages too deep below {name}"
+            raise InvalidField("unknown_schema", detail) from None
         return parse
 
 

@@ -28,8 +28,8 @@ def converter(descriptor: Any, members: Members) -> Converter:
 
 
 class _Converters:
-    """Makes a tree of functions for one message and set of members. A message inside itself is read
-    by the same function."""
+    """Makes a tree of functions for one message and set of members. A message that is read whole is
+    always read by the same function."""
 
     def __init__(self) -> None:
         self._whole: dict[str, Converter] = {}
@@ -44,13 +44,16 @@ class _Converters:
             return lambda message, left: inner(message.value, left)
         if members is not None:
             return self._object(descriptor, members)
-        made = self._whole.get(name)
-        if made is not None:
-            return made
-        # Set before its members are made: they may be of the same message.
-        self._whole[name] = lambda message, left: self._whole[name](message, left)
-        whole = self._whole[name] = self._object(descriptor, None)
-        return whole
+        if name not in self._whole:
+
+            def first(message: Any, left: list[int]) -> Any:
+                # Made when one is met: hundreds of messages may lead from one to the next, and the
+                # stack has no room for them all.
+                whole = self._whole[name] = self._object(descriptor, None)
+                return whole(message, left)
+
+            self._whole[name] = first
+        return lambda message, left: self._whole[name](message, left)
 
     def _object(self, descriptor: Any, members: Members) -> Converter:
         fields = [
@@ -150,12 +153,13 @@ def _counted(elements: Any, left: list[int], each: int = 1) -> Any:
     return elements
 
 
-def _timestamp(message: Any, left: list[int]) -> str | None:
-    """The moment as ISO 8601 in UTC; None for one outside the years 1 to 9999."""
+def _timestamp(message: Any, left: list[int]) -> str:
+    """The moment as ISO 8601 in UTC; of one outside the years 1 to 9999, such as of milliseconds
+    in place of seconds, what it has: a text that is no time, and shows in a refusal."""
     try:
         moment = _FIRST + timedelta(seconds=message.seconds, microseconds=message.nanos // 1000)
     except OverflowError:
-        return None
+        return f"{message.seconds} s since 1970"
     return moment.isoformat() + "Z"
 
 

@@ -188,10 +188,33 @@ def test_messages_of_googles_own_have_their_value() -> None:
     }
 
 
-def test_a_timestamp_outside_the_calendar_is_none() -> None:
+@pytest.mark.parametrize("seconds", [2**62, -(2**62), 1_795_176_000_000])
+def test_a_timestamp_outside_the_calendar_shows_what_it_has(seconds: int) -> None:
+    """Such as milliseconds where seconds belong: it is there, and no time."""
     message = track(0)
-    message.at.seconds = 2**62
-    assert read(message)["at"] is None
+    message.at.seconds = seconds
+    assert read(message)["at"] == f"{seconds} s since 1970"
+
+
+@pytest.mark.parametrize("length", [90, 2000])
+def test_a_row_of_messages_longer_than_the_stack_is_read_as_far_as_a_body_goes(length: int) -> None:
+    file = file_of()
+    for n in range(length):
+        add_fields(
+            file.message_type.add(name=f"M{n}"),
+            ("name", STRING),
+            *([("next", f".acme.M{n + 1}")] if n + 1 < length else []),
+        )
+    schema = parsed_schema(text_of(file))
+    schema.reader((0,), None)
+    made = at = message_class("acme.M0", schema)()
+    for _ in range(80):
+        at = at.next
+    at.name = "deep"
+    value = read(made, None, (0,), schema)
+    for _ in range(80):
+        value = value["next"]
+    assert value["name"] == "deep" and value["next"] is None
 
 
 def test_proto2_has_presence_and_defaults() -> None:
