@@ -121,7 +121,7 @@ def render_windows(scores: MeasureScores) -> Exposition:
     for window in scores.windows:
         tail = f',window="{escape(window.window)}"'
         tail += f',view="{window.view}"}} ' if "view" in of_windows.score.labels else "} "
-        rows = scores.known(window.rows, window.first_ms)
+        rows = scores.known(window.rows, scores.first_of_window(window))
         _add_rows(bodies, of_windows, scores.measure, [rows], labels, tail)
         if plan.surfaces is not None:
             _add_weights(bodies, rows[:, plan.weight_column :], labels, tail)

@@ -370,19 +370,21 @@ class MeasureScores:
             for page, rows in lane.panes.get((window, start), {}).items():
                 yield selected[page], rows[: len(selected[page])]
 
-    def panes(self, window: int, starts: Sequence[int], segment: Segment) -> Rows | Floats:
-        """(starts, columns): a selected segment in each of these panes of the window; NaN in what
-        a pane lacks."""
+    def panes(self, window: int, starts: Sequence[int], segment: Segment) -> Rows:
+        """(starts, columns): a selected segment in each of these panes of the window."""
         wanted = self.selection.segments.index(segment)
-        summed: Rows = np.zeros((len(starts), self.plan.row_width), np.int64)
+        summed = np.zeros((len(starts), self.plan.row_width), np.int64)
         for index, start in enumerate(starts):
             for selected, rows in self._pages(window, start):
                 summed[index] += rows[selected == wanted].sum(axis=0)
-        coverage = self.snapshot.coverage
+        return summed
+
+    def known_panes(self, window: int, starts: Sequence[int], segment: Segment) -> Rows | Floats:
+        """The same: NaN in what a pane lacks."""
+        rows, coverage = self.panes(window, starts, segment), self.snapshot.coverage
         if coverage is None or not starts:
-            return summed
-        of_pane = (summed[n : n + 1] for n in range(len(starts)))
-        known = (coverage.known(row, [segment], at) for row, at in zip(of_pane, starts))
+            return rows
+        known = [coverage.known(rows[n : n + 1], [segment], at) for n, at in enumerate(starts)]
         return np.concatenate([*known])
 
     def column(self, window: int, starts: Sequence[int], column: int) -> Floats:

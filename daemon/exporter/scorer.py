@@ -51,7 +51,7 @@ from ..views import (
     Segment,
     Selection,
     Snapshot,
-    WindowRows,
+    covered,
     evaluate,
     grading_at,
     kept_from,
@@ -180,7 +180,7 @@ class Scorer:
         if graded is not None:
             self.falls = _kept(superseded(self.falls, graded), scores.until_ms)
         coverage = next((view.coverage for view in scores.views if view.coverage), None)
-        if coverage is not None and not self.measure.is_graded:
+        if coverage is not None:
             begins = partial(_begins, coverage)
             self.falls = _kept(measured_anew(self.falls, begins), scores.until_ms)
         is_same = graded == self._graded
@@ -326,7 +326,7 @@ def _of_others(
     # A sum without a lane that has events, and no such rows yet, would be too small.
     are_all = all(measure.name in view.rows for view in views if view.has_events)
     grading = grading_at(files, until_ms - 1) if are_all else None
-    key = (until_ms, gauges.segments, grading, are_all, len(views))
+    key = (until_ms, gauges.segments, grading, are_all, len(views), whole.coverage)
     if key == before.key:
         return before if files == before.files else replace(before, files=files)
     if not are_all or (measure.is_graded and grading is None):
@@ -334,13 +334,15 @@ def _of_others(
     since_ms = ALWAYS if grading is None else grading.since_ms
     lanes = measure_views(measure, views, since_ms)
     # The last millisecond that is final: then the last pane of a window is, too.
-    found = evaluate(lanes, plan, gauges.segments, until_ms + plan.timing.settle_ms - 1)
+    now_ms = until_ms + plan.timing.settle_ms - 1
+    found = evaluate(lanes, plan, gauges.segments, now_ms, since_ms)
+    settled = tuple(window for window in found.windows if window.view == SETTLED)
     selection = select(found, plan, frozenset(gauges.segments), empty_other=False)
-    since_ms = max(since_ms, ALWAYS if whole.coverage is None else whole.coverage.hours)
+    since_ms = max(since_ms, ALWAYS if found.coverage is None else found.coverage.hours)
     return MeasureScores(
         measure,
         lanes,
-        replace(found, windows=tuple(_settled(found, plan, whole.coverage))),
+        replace(found, windows=settled),
         selection,
         until_ms,
         files,
@@ -356,18 +358,9 @@ def _files(measure: Measure, views: Sequence[LaneView]) -> tuple[LaneFiles, ...]
     return tuple(rows.files for rows in known if rows is not None and rows.files is not None)
 
 
-def _settled(whole: Snapshot, plan: Plan, coverage: Coverage | None) -> Iterator[WindowRows]:
-    """The windows of graded rows that the lanes keep from their beginning."""
-    since = () if coverage is None else zip(plan.timing.windows, coverage.windows, strict=True)
-    first_ms = {window.name: first for window, first in since}
-    for window in whole.windows:
-        if window.view == SETTLED and first_ms.get(window.window, ALWAYS) <= window.first_ms:
-            yield window
-
-
-def measure_views(measure: Measure, views: Sequence[LaneView], since_ms: int) -> list[LaneView]:
-    """The lanes that have rows of a measure, with these in the place of those of clicks; panes
-    since then."""
+def measure_views(measure: Measure, views: Sequence[LaneView], since_ms: int) -> Sequence[LaneView]:
+    """The lanes that have rows of a measure, with these in the place of those of clicks and
+    without what some of them lack; panes since then."""
     found = []
     for view in views:
         if (rows := view.rows.get(measure.name)) is not None:
@@ -382,9 +375,9 @@ def measure_views(measure: Measure, views: Sequence[LaneView], since_ms: int) ->
                     settled_before=None if mark is None else measure.final_before_ms(mark),
                     experiments={},
                     queries=None,
-                    layouts=None,
+                    layouts=view.layouts and view.layouts.of_measure(measure.plan),
                     coverage=None,
                     raised={},
                 )
             )
-    return found
+    return covered(found, measure.plan)

@@ -9,7 +9,7 @@ Rows keep the columns that both plans have. A column that is new begins at an in
 that reaches further back must not be shown.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -18,7 +18,7 @@ import numpy as np
 
 from relevanced.metrics import Integers
 
-from ..panes import PaneKey, Window, pane_start
+from ..panes import pane_start
 from ..plan import COUNT_COLUMNS, METRIC_COLUMNS, NO_SURFACE, WEIGHT_COLUMNS, Plan
 from . import kept_rows
 from .attribute_texts import AttributeTexts
@@ -34,7 +34,8 @@ from .lane import (
 )
 from .queries import has_same_queries
 from .query_settling import begin_queries
-from .row_sets import PAGE_ROWS, PagedRows
+from .relaid_rows import ColumnPairs, Tiling, copied, relay, set_before, tilings_of
+from .row_sets import PagedRows, RowSet
 from .scoring import apply_changes
 from .segment_admission import Admission, LaneSegments
 from .unjudged_items import begin_missing, has_same_missing
@@ -96,41 +97,14 @@ def kept_columns(old: Columns, new: Columns) -> tuple[Integers, Integers]:
     return np.array(from_), np.array(to)
 
 
-def begin_searches(lane: Lane, before: Plan, next_pane_ms: int | None) -> None:
-    """Begin what the plan of the lane asks for and does not go on from the one before, with the
-    first hour whose impressions all come from now on: in panes from `next_pane_ms` on."""
-    if not has_same_queries(before, lane.plan):
-        begin_queries(lane, next_pane_ms)
-    _begin_optional_rows(lane, before, next_pane_ms)
-    if not has_same_missing(before, lane.plan):
-        begin_missing(lane, next_pane_ms)
-
-
-def _begin_optional_rows(lane: Lane, before: Plan, next_pane_ms: int | None) -> None:
-    plan, former = lane.plan, lane.optional_rows
-    if plan.searches is None:
-        lane.open.searches = None
-    elif lane.open.searches is None:
-        lane.open.searches = SearchColumns()
-        lane.open.searches.extend(None, len(lane.open.times_ms))
-    since_ms = -(-(next_pane_ms or 0) // plan.hour_ms) * plan.hour_ms
-    lane.optional_rows = optional_rows_of(plan)
-    for measure, rows in lane.optional_rows.items():
-        if measure in former and optional_rows_go_on(measure, before, plan):
-            lane.optional_rows[measure] = former[measure]
-            continue
-        if measure in former:
-            rows.go_on_from(former[measure])
-        rows.begin(lane.open.next_slot, since_ms)
-
-
 def optional_rows_go_on(measure: str, one: Plan, other: Plan) -> bool:
     """Whether the rows of a measure go on from one plan to the other: they have the same columns,
-    panes and segments, and open impressions keep their queries."""
+    and open impressions keep their queries. Where hours begin or end all begin anew: those that
+    are final were added to no hour."""
+    columns = one.optional.get(measure)
     return (
-        one.optional[measure] == other.optional[measure]
-        and one.timing == other.timing
-        and one.grouping_ids == other.grouping_ids
+        columns is not None
+        and columns == other.optional.get(measure)
         and bool(one.history_hours) == bool(other.history_hours)
         and has_same_queries(one, other)
     )
@@ -184,10 +158,25 @@ class _Change:
     next_pane_ms: Instant
     since: Since
 
+    tilings: Sequence[Tiling]
+
     @property
     def kept(self) -> tuple[Integers, Integers]:
         """The columns, in the old rows and in the new ones, that stay."""
         return kept_columns(columns_of(self.old), columns_of(self.new))
+
+    @property
+    def windows(self) -> dict[int, Instant]:
+        """Since when each new window holds, by its length in ms."""
+        return {
+            each.window.length_ms: latest((each.first_ms, self.since.windows[each.part.length_ms]))
+            for each in self.tilings
+        }
+
+    @property
+    def next_hour_ms(self) -> int:
+        """The first hour whose impressions all come from now on."""
+        return -(-(self.next_pane_ms or 0) // self.new.hour_ms) * self.new.hour_ms
 
     @property
     def same_surfaces(self) -> bool:
@@ -205,7 +194,8 @@ def relaid(lane: Lane, plan: Plan, since: Since) -> tuple[Lane, Since]:
     hold; `since` is that of the lane as it is. All of it but past hours must be written anew.
     Raises OverflowError as scoring does."""
     assert not lane.changes.panes
-    change = _Change(lane.plan, plan, lane.settled_before, next_pane_ms(lane), since)
+    tilings = tilings_of(lane.plan.timing, plan.timing, lane.watermark_ms)
+    change = _Change(lane.plan, plan, lane.settled_before, next_pane_ms(lane), since, tilings)
     new = replace(
         lane,
         plan=plan,
@@ -225,9 +215,7 @@ def relaid(lane: Lane, plan: Plan, since: Since) -> tuple[Lane, Since]:
         changes=BatchChanges(),
     )
     new.admissions = {topic: _admission(old, plan) for topic, old in lane.admissions.items()}
-    _copy_rows(lane, new, change)
-    windows = _tile(lane, new, change)
-    _fill_before(new, change)
+    _relay_rows(lane, new, change)
     _renumber_states(lane, new, change)
     _renumber_combinations(lane, new, change)
     if plan.timed and not lane.plan.timed:
@@ -235,8 +223,61 @@ def relaid(lane: Lane, plan: Plan, since: Since) -> tuple[Lane, Since]:
     _make_new_columns(new, change)
     if not plan.history_hours:
         new.drop_hours(first=2**62)
-    begin_searches(new, lane.plan, change.next_pane_ms)
-    return new, _since(change, windows, lane)
+    _begin_searches(new, change)
+    return new, _since(change, lane)
+
+
+def _relay_rows(lane: Lane, new: Lane, change: _Change) -> None:
+    """Give the lane under the new plan the rows of each measure that go on."""
+    new.totals = copied(lane.totals, new.width, change.kept)
+    new.optional_rows = optional_rows_of(change.new)
+    relaid: list[tuple[RowSet, RowSet, ColumnPairs]] = [(lane, new, change.kept)]
+    for measure, rows in new.optional_rows.items():
+        former = lane.optional_rows.get(measure)
+        if former is not None and optional_rows_go_on(measure, change.old, change.new):
+            rows = new.optional_rows[measure] = former.without_rows()
+            same = np.arange(rows.width)
+            relaid.append((former, rows, (same, same)))
+        else:
+            if former is not None:
+                rows.go_on_from(former)
+            rows.begin(lane.open.next_slot, change.next_hour_ms)
+    befores = _befores(new, change)
+    for old, into, columns in relaid:
+        relay(old, into, columns, change.tilings, (change.old.timing, change.new.timing))
+        if not change.new.history_hours:
+            into.hours = {}
+        for each in (*into.panes.values(), *into.hours.values()):
+            for before, members in befores:
+                set_before(each, before, members, keeps=False)
+    for before, members in befores:
+        set_before(new.totals, before, members, keeps=True)
+
+
+def _befores(new: Lane, change: _Change) -> list[tuple[int, list[int]]]:
+    """The segment of each new grouping that has what it did not see, and those of the grouping.
+    One that returns has segments, with rows of panes that were not kept up: these go to the same
+    segment."""
+    found = list[tuple[int, list[int]]]()
+    for grouping in change.new_groupings:
+        grouping_id = (new.segments.grouping_ids or ())[grouping]
+        members = [n for n, (of, _) in enumerate(new.segments.names) if of == grouping_id]
+        found.append((new.segments.segment_id(grouping, BEFORE), members))
+    return found
+
+
+def _begin_searches(lane: Lane, change: _Change) -> None:
+    """Begin what the plan of the lane asks for of queries and does not go on from the one before,
+    with the first hour whose impressions all come from now on."""
+    if not has_same_queries(change.old, lane.plan):
+        begin_queries(lane, change.next_pane_ms)
+    if lane.plan.searches is None:
+        lane.open.searches = None
+    elif lane.open.searches is None:
+        lane.open.searches = SearchColumns()
+        lane.open.searches.extend(None, len(lane.open.times_ms))
+    if not has_same_missing(change.old, lane.plan):
+        begin_missing(lane, change.next_pane_ms)
 
 
 def _groupings(lane: Lane, plan: Plan) -> list[tuple[str, ...]]:
@@ -258,91 +299,6 @@ def _admission(old: Admission, plan: Plan) -> Admission:
         for id_, values in zip(old.plan.grouping_ids[1:], old.seen, strict=True)
     }
     return Admission(plan, [seen.get(id_, {}) for id_ in plan.grouping_ids[1:]], changed=True)
-
-
-def _copy_rows(lane: Lane, new: Lane, change: _Change) -> None:
-    windows = {window: n for n, window in enumerate(change.new.timing.windows)}
-    index = {n: windows.get(window) for n, window in enumerate(change.old.timing.windows)}
-    new.totals = _copied(lane.totals, change)
-    for (window, start), rows in lane.panes.items():
-        into = index[window]
-        if into is not None:
-            new.panes[into, start] = _copied(rows, change)
-    if change.new.history_hours:
-        new.hours = {start: _copied(rows, change) for start, rows in lane.hours.items()}
-
-
-def _copied(rows: PagedRows, change: _Change) -> PagedRows:
-    from_, to = change.kept
-    copied = PagedRows(change.new.row_width)
-    for page, old in rows.pages.items():
-        into = np.zeros((PAGE_ROWS, change.new.row_width), np.int64)
-        into[:, to] = old[:, from_]
-        copied.set_page(page, into)
-    return copied
-
-
-def _tile(lane: Lane, new: Lane, change: _Change) -> dict[int, Instant]:
-    """Sum the panes of new windows from those of others that divide them; returns since when each
-    new window holds, by its length in ms."""
-    old = change.old.timing.windows
-    found: dict[int, Instant] = {}
-    for index, window in enumerate(change.new.timing.windows):
-        if window in old:
-            continue
-        parts = [(n, o) for n, o in enumerate(old) if window.pane_ms % o.pane_ms == 0]
-        first = {n: _tiled_from(lane, change, window, o) for n, o in parts}
-        best, part = min(parts, key=lambda each: (first[each[0]] or 0, -each[1].pane_ms))
-        found[window.length_ms] = latest((first[best], change.since.windows[part.length_ms]))
-        for (which, start), rows in lane.panes.items():
-            into = pane_start(start, window.pane_ms)
-            if which == best and into >= (first[best] or 0):
-                _add_pages(new, (index, into), _copied(rows, change))
-    return found
-
-
-def _tiled_from(lane: Lane, change: _Change, window: Window, part: Window) -> Instant:
-    """The first pane of a window that the panes of another one make whole."""
-    if lane.watermark_ms is None:
-        return None
-    kept_from = change.old.timing.dropped_before(part, lane.watermark_ms)
-    return -(-kept_from // window.pane_ms) * window.pane_ms
-
-
-def _add_pages(lane: Lane, key: PaneKey, rows: PagedRows) -> None:
-    into = lane.panes.setdefault(key, PagedRows(lane.plan.row_width))
-    for page, added in rows.pages.items():
-        into.add_page(page, added)
-
-
-def _fill_before(new: Lane, change: _Change) -> None:
-    """Give each new grouping the segment that has what it did not see. One that returns has
-    segments, with rows of panes that were not kept up: these go to the same segment."""
-    for grouping in change.new_groupings:
-        grouping_id = (new.segments.grouping_ids or ())[grouping]
-        members = [n for n, (of, _) in enumerate(new.segments.names) if of == grouping_id]
-        before = new.segments.segment_id(grouping, BEFORE)
-        for rows in (*new.panes.values(), *new.hours.values()):
-            _set_before(rows, before, members, keeps=False)
-        _set_before(new.totals, before, members, keeps=True)
-
-
-def _set_before(rows: PagedRows, before: int, members: list[int], *, keeps: bool) -> None:
-    """`keeps`: the segments keep their rows, and `before` has the rest of the whole."""
-    if 0 not in rows.pages:
-        return
-    rest = rows.page(0)[0].copy()
-    for member in members:
-        page, line = divmod(member, PAGE_ROWS)
-        if page in rows.pages and member != before:
-            if keeps:
-                rest -= rows.page(page)[line]
-            else:
-                rows.page(page)[line] = 0
-    page, line = divmod(before, PAGE_ROWS)
-    if page not in rows.pages:
-        rows.set_page(page, np.zeros((PAGE_ROWS, len(rest)), np.int64))
-    rows.page(page)[line] = rest
 
 
 def _renumber_states(lane: Lane, new: Lane, change: _Change) -> None:
@@ -389,8 +345,8 @@ def _make_new_columns(new: Lane, change: _Change) -> None:
     new.changes = BatchChanges()
 
 
-def _since(change: _Change, windows: Mapping[int, Instant], lane: Lane) -> Since:
-    of, new = change.since, change.new
+def _since(change: _Change, lane: Lane) -> Since:
+    of, new, windows = change.since, change.new, change.windows
     columns: dict[str, Instant] = {}
     needs = (*(metric.needs for metric in new.metrics), "propensities")
     for id_, needed in zip(all_columns(new), needs, strict=False):

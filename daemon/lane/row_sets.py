@@ -14,8 +14,8 @@ writer needs only the one hour that may still change.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import Final, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -265,6 +265,19 @@ class OptionalRows(RowSet):
         `since_ms`."""
         self.from_slot, self.since_ms = from_slot, since_ms
 
+    def without_rows(self: "OptionalRowsT") -> "OptionalRowsT":
+        """The same without the rows in memory, for those under a plan with the same columns.
+        Between batches."""
+        return replace(
+            self,
+            panes={},
+            hours={},
+            pages=set(),
+            hour_pages=set(),
+            dropped=[],
+            dropped_hours=[],
+        )
+
     def go_on_from(self, former: "OptionalRows") -> None:
         """Take over what does not depend on the plan from the rows under another one."""
 
@@ -279,3 +292,6 @@ class OptionalRows(RowSet):
         if plan.history_hours:
             self.drop_hours(kept_from(settled_before, plan))
         self.drop_panes(plan.timing, watermark_ms)
+
+
+OptionalRowsT = TypeVar("OptionalRowsT", bound=OptionalRows)

@@ -185,8 +185,11 @@ def stored_rows(
     sources = HourSources.of(covered(views, plan), (), plan)
     _add_known(found.clicks, sources)
     if found.judged is not None and sources.coverage is not None:
-        judged, whole_ms = found.judged.rows, sources.coverage.hours
-        judged.missing.update(start for start in judged.rows if start < whole_ms)
+        judged, coverage = found.judged.rows, sources.coverage
+        judged.missing.update(start for start in judged.rows if start < coverage.hours)
+        for start, of in judged.rows.items():
+            for segment in [each for each in of if coverage.hides(each[0], start)]:
+                del of[segment]
     return found
 
 

@@ -100,7 +100,8 @@ def _everything(
     assert plan.judged is not None
     for entry, sums in by_file.items():
         rows = shown.fold_pages(sums.pages, view.names, row_width(plan.judged))
-        labels = EVERYTHING, timestamp_text(entry.start_ms), entry.name
+        since = timestamp_text(entry.start_ms)
+        labels = EVERYTHING, lambda grouping, since=since: since, entry.name
         segments = enumerate(shown.segments)
         yield from judged_scores(rows, plan, range(len(plan.metrics)), segments, labels)
 

@@ -78,6 +78,15 @@ class LaneLayouts(msgspec.Struct, array_like=True, frozen=True):
         windows = {span.length_ms: self.since.windows[span.length_ms] for span in spans}
         return msgspec.structs.replace(self.since, windows=windows)
 
+    def of_measure(self, plan: Plan) -> "LaneLayouts":
+        """Those of rows beside those of clicks, whose own plan this is. Groupings, windows and
+        hours begin in them when they do in those of clicks; their columns all begin at once, where
+        the head of the lane says, and their pages of hours have no others."""
+        replace = msgspec.structs.replace
+        ids = dict.fromkeys(plan.column_ids)
+        last = replace(self.last, columns=plan.column_ids, weights=plan.weights_id, hours_from=None)
+        return LaneLayouts(self.groupings, (last,), replace(self.since, columns=ids))
+
     @property
     def grouping_names(self) -> list[str]:
         """By grouping id, of which 0 is that of the whole."""

@@ -26,6 +26,7 @@ from ..lane import (
     kept_rows,
     new_lane,
     next_pane_ms,
+    optional_rows_go_on,
     relaid,
 )
 from ..plan import ALL, BY_FEEDBACK, Plan
@@ -120,8 +121,8 @@ def rebuild(
         claimed.outdated = frozenset(k for k in blobs if not is_past(head, k))
         if lane.queries is not None and claimed.lane.queries is None and head.queries is not None:
             claimed.outdated |= {*head.queries.hour_keys, *head.queries.example_keys}
-        for measure, rows in lane.optional_rows.items():
-            if rows is not claimed.lane.optional_rows.get(measure):
+        for measure in lane.optional_rows:
+            if not optional_rows_go_on(measure, plan, in_force.plan):
                 claimed.outdated |= frozenset(filter(ROW_KEYS[measure].own, blobs))
     elif stored.last.generation != in_force.generation:
         claimed.layouts = renewed(stored, in_force)

@@ -23,7 +23,7 @@ import numpy as np
 from relevanced.metrics import Booleans, Floats, Integers
 
 from ..lane import PAGE_ROWS, PagedRows, Pages, Rows, kept_rows
-from ..plan import COUNT_COLUMNS, METRIC_COLUMNS, WEIGHT_COLUMNS, Plan
+from ..plan import COUNT_COLUMNS, Plan
 from ..storage import StoredPast, translated, unpack_page, whole_or_damaged
 from .lane_view import ALWAYS, NEVER, Coverage, HourPages, LaneView, Names
 from .selection import Selection
@@ -78,12 +78,12 @@ class FilledPart:
 
 def _cell_of_column(plan: Plan) -> Integers:
     """(columns,): the cell of each column of a row."""
-    cells = [0] * len(COUNT_COLUMNS)
+    cells = np.zeros(plan.row_width, np.int64)
     for index in range(len(plan.metrics)):
-        cells += [1 + index] * len(METRIC_COLUMNS)
+        cells[plan.columns_of(index)] = 1 + index
     if plan.surfaces is not None:
-        cells += [1 + len(plan.metrics)] * len(WEIGHT_COLUMNS)
-    return np.array(cells)
+        cells[plan.weight_column :] = 1 + len(plan.metrics)
+    return cells
 
 
 def lane_cells(coverage: Coverage | None, plan: Plan, start: int) -> Cells:

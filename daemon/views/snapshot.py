@@ -19,7 +19,7 @@ from ..events import DROP_REASONS
 from ..lane import PAGE_ROWS, Pages, Rows, summed, take
 from ..panes import Window, pane_start
 from ..plan import COUNT_COLUMNS, Plan
-from .lane_view import Counts, Coverage, LaneStatus, LaneView, coverage_of, status_of
+from .lane_view import ALWAYS, Counts, Coverage, LaneStatus, LaneView, coverage_of, status_of
 
 _LENGTHS: Final = [
     COUNT_COLUMNS.index(name) for name in ("impressions", "items_listed", "squared_items_listed")
@@ -104,9 +104,11 @@ def evaluate(
     plan: Plan,
     requested: Iterable[Segment] = (),
     now_ms: int | None = None,
+    since_ms: int = ALWAYS,
 ) -> Snapshot:
     """Sum the lanes, as of the clock at the latest where it is given. `requested` are segments to
-    include even where no pane has them. Raises OverflowError where a sum might not fit int64."""
+    include even where no pane has them; `since_ms`: the lanes have no panes that start earlier, so
+    what began by then is whole. Raises OverflowError where a sum might not fit int64."""
     segments, coverage = _segments(views, requested, plan), coverage_of(views, plan)
     shape = (len(segments), plan.row_width)
     common = [_common(lane, segments) for lane in views]
@@ -115,12 +117,13 @@ def evaluate(
     incomplete: list[tuple[str, str]] = []
     for index, window, view, end_ms in _window_views(plan, as_of_ms):
         starts = pane_starts(window, end_ms)
-        is_covered = coverage.windows[index] <= starts[0]
+        first_ms = max(starts[0], -(-since_ms // window.pane_ms) * window.pane_ms)
+        is_covered = coverage.windows[index] <= first_ms
         if not is_covered or any(_dropped(lane, starts, window, plan) for lane in views):
             incomplete.append((window.name, view))
             continue
         panes = [_panes(lane, index, starts) for lane in views]
-        rows = coverage.without_hidden(_merge(panes, common, shape), segments, starts[0])
+        rows = coverage.without_hidden(_merge(panes, common, shape), segments, first_ms)
         windows.append(WindowRows(window.name, view, end_ms, rows, starts[0]))
     totals = _totals(views, common, shape)
     return Snapshot(

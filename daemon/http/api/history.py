@@ -79,7 +79,7 @@ def history(reading: Reading, metric: str, segment: Segment, window: str) -> His
     span = plan.timing.windows[window_at]
     settled_ms = None if as_of_ms is None else as_of_ms - plan.timing.settle_ms
     starts = [] if as_of_ms is None else kept_starts(reading.clicks, window_at, as_of_ms)
-    rows = reading.clicks.panes(window_at, starts, segment)
+    rows = reading.clicks.known_panes(window_at, starts, segment)
     return History(
         metric=metric,
         grouping=segment[0],
@@ -162,7 +162,7 @@ def judged_history(
         since_ms = found.grading.since_ms
         starts = [s for s in kept_starts(found, window_at, found.until_ms - 1) if s >= since_ms]
         if segment in found.segments:
-            rows = found.panes(window_at, starts, segment)
+            rows = found.known_panes(window_at, starts, segment)
             panes = _panes(rows, starts, span, found.plan, judged_metric)
     until = None if found.until_ms is None else timestamp_text(found.until_ms)
     return JudgedHistory(

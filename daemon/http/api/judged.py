@@ -27,7 +27,16 @@ from ...exporter import (
 from ...judgements import NOTHING_READ, IndexEntry
 from ...lane import Rows
 from ...plan import Plan
-from ...views import LaneFiles, Segment, WindowRows, classes_by_attribute, estimates, optional
+from ...views import (
+    NEVER,
+    LaneFiles,
+    Segment,
+    WindowRows,
+    classes_by_attribute,
+    estimates,
+    optional,
+    optional_counts,
+)
 from .compared import CALLS, EarlierHours, Estimate, Verdict, wanted_metrics
 from .parameters import Query, requested
 from .row_verdicts import ComparedSpans, Voice
@@ -270,13 +279,14 @@ class JudgedScore(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The mean if items without a judgement were as good as judged ones."""
     best_case_stderr: float | None
     """null below two scored impressions."""
-    scored: int
-    impressions: int
-    """Impressions whose query is judged."""
+    scored: int | None
+    """null where not all of the window has the grouping: see `since`."""
+    impressions: int | None
+    """Impressions whose query is judged; null as `scored` is."""
     items_share: float | None
     """Share of the first places of their lists whose item is judged; null without any."""
     since: str | None
-    """Where the file began within the window: since when it is counted."""
+    """Where the file, or the grouping, began within the window: since when it is counted."""
     judgements: str
     """Name of the file that graded; `mixed` where lanes disagree."""
 
@@ -344,13 +354,17 @@ def _scores(found: MeasureScores, wanted: Query) -> Iterator[JudgedScore]:
 
 def _of_window(found: MeasureScores, window: WindowRows, wanted: Query) -> Iterator[JudgedScore]:
     assert found.grading is not None
-    first_ms = found.first_of_window(window)
-    since = timestamp_text(first_ms) if first_ms > window.first_ms else None
+    first_ms, coverage = found.first_of_window(window), found.snapshot.coverage
+    groupings = {} if coverage is None else coverage.groupings
+
+    def since(grouping: str) -> str | None:
+        begins_ms = max(first_ms, groupings.get(grouping, first_ms))
+        return timestamp_text(begins_ms) if window.first_ms < begins_ms < NEVER else None
+
     metrics = wanted_metrics(found.plan, wanted.get("judged_metric", ()))
-    shown = requested(found.segments, wanted)
-    yield from judged_scores(
-        window.rows, found.plan, metrics, shown, (window.window, since, found.grading.name)
-    )
+    shown, rows = requested(found.segments, wanted), found.known(window.rows, first_ms)
+    labels = window.window, since, found.grading.name
+    yield from judged_scores(rows, found.plan, metrics, shown, labels)
 
 
 def judged_scores(
@@ -358,10 +372,10 @@ def judged_scores(
     plan: Plan,
     metrics: Iterable[int],
     shown: Iterable[tuple[int, Segment]],
-    labels: tuple[str, str | None, str],
+    labels: tuple[str, Callable[[str], str | None], str],
 ) -> Iterator[JudgedScore]:
     """The scores of judged rows, (segments, columns), by the indices of metrics and of segments.
-    `labels`: the window, since when, and what graded them."""
+    `labels`: the window, since when by grouping, and what graded them."""
     window, since, judgements = labels
     best_case, segments = best_case_of(plan), [*shown]
     assert best_case is not None
@@ -369,7 +383,8 @@ def judged_scores(
     for index in metrics:
         columns = (*estimates(rows, plan, index), *estimates(rows, best_case, index))
         means, errors, best_means, best_errors = map(optional, columns)
-        scored = rows[:, plan.metric_column(index)].tolist()
+        counts = (optional_counts(rows[:, at]) for at in (plan.metric_column(index), IMPRESSIONS))
+        scored, impressions = counts
         for row, (grouping, segment) in segments:
             yield JudgedScore(
                 judged_metric=plan.metrics[index].name,
@@ -380,9 +395,9 @@ def judged_scores(
                 stderr=errors[row],
                 best_case=best_means[row],
                 best_case_stderr=best_errors[row],
-                scored=int(scored[row]),
-                impressions=int(rows[row, IMPRESSIONS]),
+                scored=scored[row],
+                impressions=impressions[row],
                 items_share=shares[row],
-                since=since,
+                since=since(grouping),
                 judgements=judgements,
             )

@@ -80,7 +80,8 @@ function bound(cell, one, best) {
 function fill(line, row, reach, beyond, selected) {
   const [now, before, bars, changed, verdict, items] = [...line.children].slice(1);
   const { change } = row;
-  estimate(now, change?.now ?? row.score);
+  const isCounted = row.score.scored !== null;
+  estimate(now, change?.now ?? row.score, isCounted ? null : row.score.since);
   bound(now, change?.now ?? row.score, change ? change.best_case_now : row.score.best_case);
   if (change) estimate(before, change.before);
   if (change) bound(before, change.before, change.best_case_before);
@@ -93,7 +94,7 @@ function fill(line, row, reach, beyond, selected) {
   changed.className = `number ${tone}`;
   verdict.className = `call ${tone}`;
   setText(verdict, change ? call(change) : "");
-  setText(items, share(row.score.items_share));
+  setText(items, isCounted ? share(row.score.items_share) : "");
   items.className = `number ${row.score.items_share !== null && row.score.items_share < LITTLE ? "few" : ""}`;
   line.classList.toggle("selected", row.metric === selected);
   line.querySelector("button").setAttribute("aria-pressed", row.metric === selected);

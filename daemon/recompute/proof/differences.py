@@ -194,15 +194,16 @@ class Matching:
     """Which segment of a stored lane is which of the proven one."""
 
     def __init__(self, stored: Sequence[Name], proven: Sequence[Name]) -> None:
-        """`proven` may grow afterwards."""
-        self._stored, self._proven = stored, proven
+        self._stored = stored
+        self.proven = proven
+        """They may grow."""
         self._stored_ids = {name: id_ for id_, name in enumerate(stored)}
         self._to_stored = np.zeros(0, np.int64)
 
     def ids(self) -> tuple[Integers, Integers]:
         """(proven id of each stored one, stored id of each proven one), or NO_SEGMENT."""
         known = len(self._to_stored)
-        new = [self._stored_ids.get(name, NO_SEGMENT) for name in self._proven[known:]]
+        new = [self._stored_ids.get(name, NO_SEGMENT) for name in self.proven[known:]]
         self._to_stored = np.append(self._to_stored, np.array(new, np.int64))
         to_proven = np.full(len(self._stored), NO_SEGMENT, np.int64)
         both = self._to_stored != NO_SEGMENT
@@ -215,7 +216,7 @@ class Matching:
             if stored_id >= len(self._stored):
                 return (NO_SEGMENT, f"(segment id {stored_id}, which has no name)")
             return self._stored[stored_id]
-        return self._proven[proven_id]
+        return self.proven[proven_id]
 
 
 @dataclass(frozen=True)

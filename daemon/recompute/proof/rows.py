@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, Final
 
 from ...events import timestamp_text
+from ...exporter import rows_plan
 from ...lane import (
     JUDGED_COUNT_COLUMNS,
     JUDGED_METRIC_COLUMNS,
@@ -169,6 +170,8 @@ class OptionalMeasure:
     title: str
     columns: Callable[[Plan], Sequence[str]]
     """The names of the columns of its rows."""
+    plan: Callable[[Plan], Plan]
+    """That of its rows, where it is on."""
 
 
 def _judged_columns(plan: Plan) -> Sequence[str]:
@@ -180,7 +183,7 @@ def _judged_columns(plan: Plan) -> Sequence[str]:
     ]
 
 
-OPTIONAL_MEASURES: Final = {BY_JUDGEMENTS: OptionalMeasure("judged", _judged_columns)}
+OPTIONAL_MEASURES: Final = {BY_JUDGEMENTS: OptionalMeasure("judged", _judged_columns, rows_plan)}
 
 
 class OptionalComparison:
@@ -199,8 +202,12 @@ class OptionalComparison:
         self.notes: list[str] = []
         self.is_on = False
         self._measure, self._of = measure, OPTIONAL_MEASURES[measure]
+        self._matching = matching
         self._stored, self._head = stored, stored.head.optional_rows.get(measure)
         since_ms = 0 if self._head is None else self._head.since_ms
+        self._coverage = stored.coverage
+        if measure in plan.optional:
+            self._coverage = stored.coverage_of_measure(self._of.plan(plan))
         self.rows = RowsComparison(
             measure=f"{self._of.title} ",
             plan=plan,
@@ -210,10 +217,11 @@ class OptionalComparison:
             matching=matching,
             summed=summed,
             differences=differences,
-            hours_from=since_ms,
-            panes_from=[since_ms] * len(plan.timing.windows),
+            hours_from=max(since_ms, self._coverage.hours),
+            panes_from=[max(since_ms, begins_ms) for begins_ms in self._coverage.windows],
             lost_hours=() if self._head is None else self._head.lost_hours,
-            unpacked=lambda pages, hour, start: self._unpacked(pages),
+            unpacked=lambda pages, hour, start: self._unpacked(pages, start),
+            covered=self._covered,
         )
 
     @property
@@ -271,6 +279,10 @@ class OptionalComparison:
         if self.is_on:
             self.rows.finish(settled, settled.lane.optional_rows[self._measure])
 
-    def _unpacked(self, packed: Packed) -> Pages:
+    def _unpacked(self, packed: Packed, start: int) -> Pages:
         with whole_or_damaged(f"lane {self._stored.lane}"):
-            return {page: unpack_page(data) for page, data in packed.items()}
+            rows = {page: unpack_page(data) for page, data in packed.items()}
+        return self._stored.covered(rows, self._stored.names, start, self._coverage)
+
+    def _covered(self, pages: Pages, start: int) -> Pages:
+        return self._stored.covered(pages, self._matching.proven, start, self._coverage)

@@ -73,6 +73,11 @@ class StoredLane:
         """From when on the lane has what its plan says."""
         return Coverage.of([] if self.layouts is None else [self.layouts.since], self.plan)
 
+    def coverage_of_measure(self, plan: Plan) -> Coverage:
+        """The same of rows beside those of clicks, whose own plan this is."""
+        layouts = () if self.layouts is None else (self.layouts.of_measure(plan),)
+        return Coverage.of([each.since for each in layouts], plan)
+
     @property
     def whole_from(self) -> int | None:
         """The first base pane of which the lane has all, where it began anew after a loss."""
@@ -90,17 +95,28 @@ class StoredLane:
                 rows = {page: translated(of, layout, self.plan) for page, of in rows.items()}
         return self.covered(rows, self.names, start)
 
-    def covered(self, pages: Pages, names: Sequence[tuple[int, str]], start: int) -> Pages:
-        """Rows of segments with these names, as far as the lane had them by then."""
-        if self.coverage.is_whole and not any(of == NOT_COUNTED for of, _ in names):
+    def covered(
+        self,
+        pages: Pages,
+        names: Sequence[tuple[int, str]],
+        start: int,
+        coverage: Coverage | None = None,
+    ) -> Pages:
+        """Rows of segments with these names, as far as the lane had them by then. `coverage`: that
+        of their measure; None: they are of clicks."""
+        of = coverage or self.coverage
+        if of.is_whole and not any(grouping == NOT_COUNTED for grouping, _ in names):
             return pages
         return {
-            page: self._covered(rows, names_of(names, page), start) for page, rows in pages.items()
+            page: self._covered(rows, names_of(names, page), start, of)
+            for page, rows in pages.items()
         }
 
-    def _covered(self, rows: Rows, names: Sequence[tuple[int, str]], start: int) -> Rows:
+    def _covered(
+        self, rows: Rows, names: Sequence[tuple[int, str]], start: int, coverage: Coverage
+    ) -> Rows:
         known = (*self.plan.grouping_names, "")  # the last one is that of NOT_COUNTED
-        rows = self.coverage.without_hidden(rows, [(known[of], name) for of, name in names], start)
+        rows = coverage.without_hidden(rows, [(known[of], name) for of, name in names], start)
         left_out = [line for line, (of, _) in enumerate(names) if of == NOT_COUNTED]
         if left_out:
             rows = rows.copy()

@@ -85,8 +85,9 @@ AGAIN = "tables of queries: begin anew with the next whole hour"
 @pytest.mark.parametrize(
     ("old", "replaced", "by", "said"),
     [
-        (JUDGED, "[segments]", 'windows = ["5m", "1h"]\n[segments]', {REMOVED}),
-        (JUDGED, '["country"]', '["country"], ["device"]', {REMOVED}),
+        (JUDGED, "[segments]", 'windows = ["5m", "1h"]\n[segments]', set()),
+        (JUDGED, '["country"]', '["country"], ["device"]', set()),
+        (JUDGED, "[segments]", "[history]\ndays = 0\n[segments]", {REMOVED}),
         (JUDGED, "nDCG@3", "P@2", {REMOVED}),
         (JUDGED, '"P@5"', '"P@5", "AP@5"', set()),
         (JUDGED + ASKED, '"P@5"', '"P@5", "AP@5"', {REMOVED, AGAIN}),

@@ -1,14 +1,18 @@
 """Judged scores: windows that end at what is final, and comparisons within one file only."""
 
+import math
 import random
 from dataclasses import replace
 from typing import Final
 
 import pytest
 
-from relevanced.daemon.exporter import Scorer, judged_measure, of_reading
+from relevanced.daemon.events import timestamp_text
+from relevanced.daemon.exporter import Scorer, expected, judged_measure, of_reading
+from relevanced.daemon.http import judged, judged_history
 from relevanced.daemon.panes import HOUR_MS
-from relevanced.daemon.views import LaneFiles, grading_at, words_of
+from relevanced.daemon.views import WHOLE, LaneFiles, LaneView, grading_at, words_of
+from tests.daemon.views.test_coverage import since
 from tests.judged_lanes import (
     NOON,
     PLAN,
@@ -237,3 +241,54 @@ def test_series_say_score_share_files_and_what_is_compared() -> None:
     named = {"name": "c.csv", "start": "2026-11-20T10:00:00Z"}
     assert value("relevanced_judgements_refused_lanes", **named) == 1
     read_openmetrics(b"".join(texts.openmetrics) + b"# EOF\n")
+
+
+def begun(view: LaneView, country_ms: int | None = None, day_ms: int | None = None) -> LaneView:
+    """A lane that has the grouping `country`, and the window of a day, since these instants."""
+    lengths = {span.length_ms: None for span in PLAN.timing.windows}
+    groupings = {**dict.fromkeys(PLAN.grouping_ids), "country": country_ms}
+    return since(view, PLAN, groupings=groupings, windows={**lengths, DAY_MS: day_ms})
+
+
+def test_a_grouping_that_began_within_a_window_is_absent_from_it_and_its_start_is_said() -> None:
+    began_ms = NOON - 2 * HOUR_MS
+    reading = judged_reading(begun(lane(steady(30), ONE_FILE), country_ms=began_ms))
+    found = {
+        (one.window, one.segment): (one.impressions, one.scored, one.since)
+        for one in judged(reading, {"judged_metric": ["P@5"]}).scores
+    }
+    assert found["1h", "US"] == found["1h", "all"] == (120, 120, None)
+    assert found["24h", "US"] == (None, None, timestamp_text(began_ms))
+    assert found["24h", "all"] == (24 * 120, 24 * 120, None)
+    assert reading.judged is not None
+    families = read_text(b"".join(exposed_judged(reading.judged).text))
+    (impressions,) = (one for one in families if one.name == "relevanced_judged_impressions")
+    shown = {(one.labels["window"], one.labels["segment"]) for one in impressions.samples}
+    assert ("24h", "US") not in shown and {("1h", "US"), ("24h", "all")} <= shown
+    panes = judged_history(reading, "P@5", US, "1h").panes
+    are_known = [pane.impressions is not None for pane in panes]
+    assert are_known == [pane.start >= timestamp_text(began_ms) for pane in panes]
+    assert 0 < sum(are_known) < len(panes)
+
+
+def test_a_window_is_absent_until_lanes_have_judged_rows_of_all_of_it() -> None:
+    for began_ms, is_shown in ((NOON - DAY_MS, True), (NOON - 23 * HOUR_MS, False)):
+        view = begun(lane(steady(50), ONE_FILE), day_ms=began_ms)
+        assert ("24h" in {window.window for window in scored(view).windows}) == is_shown
+        panes = judged_history(judged_reading(view), "P@5", US, "24h").panes
+        assert panes[0].start >= timestamp_text(began_ms)
+
+
+def test_a_window_that_begins_with_its_file_shows_what_began_before_that() -> None:
+    files = LaneFiles(0, (OLD, entry(NOON - 4 * HOUR_MS, "b")))
+    began_ms = NOON - 5 * HOUR_MS
+    found = scored(begun(lane(steady(30), files), began_ms, began_ms))
+    (day,) = (window for window in found.windows if window.window == "24h")
+    assert (found.known(day.rows, found.first_of_window(day))[:, 0] == day.rows[:, 0]).all() and day.rows[-1, 0] > 0
+
+
+def test_hours_in_which_a_grouping_was_not_judged_are_no_baseline_of_it() -> None:
+    found = scored(begun(lane(steady(50), ONE_FILE), country_ms=NOON - 3 * HOUR_MS))
+    (hour,) = (one for one in found.comparisons if one.window == "1h")
+    usual = dict(zip(found.segments, expected([*hour.periods.values()]), strict=True))
+    assert usual[WHOLE][0] == pytest.approx(120) and math.isnan(usual[US][0])
