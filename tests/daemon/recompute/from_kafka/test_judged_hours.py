@@ -21,6 +21,7 @@ from relevanced.daemon.recompute.hour_rows import (
     add_stored,
     empty,
     plan_of_hours,
+    stored_rows,
 )
 from relevanced.daemon.recompute.log_replay import LogReplay
 from relevanced.daemon.recompute.proof import StoredLane, stored_lane
@@ -28,6 +29,7 @@ from relevanced.daemon.recompute.replay_kafka import as_csv, as_tables, judged_s
 from relevanced.daemon.recompute.tables import NOTHING_JUDGED
 from relevanced.daemon.views import LaneFiles
 from tests.daemon.recompute.verify.stages import as_log_record
+from tests.daemon.storage.test_layouts import view_of
 from tests.daemon.test_equality import logs_of
 from tests.daemon.test_judged_equality import JudgedMachine, random_files
 from tests.daemon.test_queries_equality import CONFIG, with_queries
@@ -136,3 +138,23 @@ def test_hours_are_not_shown_where_a_lane_does_not_judge() -> None:
     )
     assert not stored.judged.known().starts
     assert [*as_tables(nothing(machine.plan), stored)][1:] == [NOTHING_JUDGED]
+
+
+def test_stored_hours_in_which_a_grouping_was_not_judged_yet_have_none_of_its_segments() -> None:
+    machine = lane(random.Random(7), 1)
+    full = machine.plan
+    machine.plan, machine.layout = replace(full, groupings=()), " of the whole"
+    machine.claimed = machine.claim()
+    (topic,) = machine.logs
+    while machine.claimed.lane.offsets[topic] < len(machine.logs[topic]) // 2:
+        machine.step(crashes=False)
+    machine.plan, machine.layout = full, ""
+    machine.relay()
+    machine.run(crashes=False)
+    begins_ms = machine.claimed.layouts.since.groupings["country"]
+    assert begins_ms is not None
+    stored = stored_rows([view_of(machine.store, full)], [stored_of(machine)], full, SPAN)
+    assert stored.judged is not None
+    hours = stored.judged.rows.rows
+    have = {start for start, rows in hours.items() if any(of[0] == "country" for of in rows)}
+    assert have == {start for start in hours if start >= begins_ms} and len(have) < len(hours)
