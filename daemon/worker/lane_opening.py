@@ -123,7 +123,8 @@ class LaneOpening:
         if not attempt.loss_noted and lane not in self._recovery.begun_anew:
             known = attempt.durable_offsets
             attempt.loss_noted = await self._lost_state.note(claimed, start, known)
-        begins_after_loss = attempt.loss_noted and claimed.sequence == 0
+        is_counted = attempt.loss_noted or lane in self._recovery.begun_anew
+        begins_after_loss = is_counted and claimed.sequence == 0
         claimed.logs = with_ids(claimed.logs, logs)
         try:
             gaps = await open_logs(self._source, self._store, claimed)
@@ -139,6 +140,7 @@ class LaneOpening:
             raise
         if begins_after_loss:  # what is lost from now on is another loss
             attempt.loss_noted, attempt.durable_offsets = False, dict(claimed.lane.offsets)
+            self._recovery.begun_anew.discard(lane)
         log.info(
             "lane owned", lane=lane, sequence=claimed.sequence, impressions=len(claimed.lane.open)
         )
@@ -150,8 +152,8 @@ class LaneOpening:
         """Commit at once what no record may ever come to be committed with: counts of records that
         will never be read, marks of logs that are not stored yet, where the lane begins logs that
         it got since, hours that are lost, and the whole lane where it goes to another layout.
-        `at_once`: also where there is nothing of this. A lane whose loss is announced needs a
-        commit: each owner that finds it without one announces that loss again."""
+        `at_once`: also where there is nothing of this. A lane whose loss is counted needs a commit:
+        each owner that finds it without one counts that loss again."""
         lane = claimed.lane
         is_known = claimed.logs == stored and (claimed.layouts_stored or not claimed.sequence)
         has_news = gaps or not is_known or lane.has_lost_hours or claimed.added
