@@ -139,8 +139,7 @@ def _decoded(topic: str, records: int, trial: Trial | None, values: bool) -> Doc
     others = [f"{count:,} {reason}" for reason, count in trial.reasons.most_common()]
     if others:
         words += f"; others: {', '.join(others)}{_example(trial, values)}"
-    skipped = sum(count for reason, count in trial.reasons.items() if reason == "not_mapped")
-    refused_share = 1 - (trial.mapped + skipped) / trial.records
+    refused_share = trial.refused / trial.records
     level: Level = "wrong" if refused_share > 1 - LEAST_DECODED else "good"
     return DoctorFinding(name, level, words)
 

@@ -10,7 +10,16 @@ from typing import Final
 import msgspec
 
 from ...config import NAMES, Config, decoder_of, load, presets
-from ...events import FORMATS, NOT_MAPPED, TOMBSTONE, Decoded, Impression, LogRecord, Rejected
+from ...events import (
+    FORMATS,
+    NOT_MAPPED,
+    TOMBSTONE,
+    Decoded,
+    Impression,
+    LogRecord,
+    Rejected,
+    Skipped,
+)
 from ...lane import COUNTED_BESIDE
 from ...mapping import ALL_MEMBERS
 from .guessed_tables import Guess
@@ -48,10 +57,13 @@ class Trial:
     """Those that may be events: all but tombstones."""
     mapped: int = 0
     """Records that are events, or contain some."""
+    refused: int = 0
+    """Those of which nothing is an event and something is refused: valid ones may be skipped."""
     impressions: int = 0
     feedback: int = 0
     reasons: Counter[str] = field(default_factory=Counter)
-    """Why records are no events: the first reason of each, and that of tombstones."""
+    """Why records are no events: the first reason of each to refuse it, else that to skip it, and
+    that of tombstones."""
     firsts: dict[str, str] = field(default_factory=dict)
     """Reason → the detail of the first record with it."""
 
@@ -70,8 +82,10 @@ class Trial:
             self.impressions += lists
             self.feedback += len(found) - lists
             return
-        rejected = (event for event in events if isinstance(event, Rejected))
-        first = next(rejected, Rejected(NOT_MAPPED))
+        rejected = [event for event in events if isinstance(event, Rejected)]
+        rejected.sort(key=lambda event: event.skipped)
+        first = rejected[0] if rejected else Skipped(NOT_MAPPED)
+        self.refused += not first.skipped
         self.reasons[first.reason] += 1
         self.firsts.setdefault(first.reason, first.detail)
 

@@ -1,8 +1,9 @@
 """What the doctor says of records, and the configuration that it proposes."""
 
 import json
+import random
 from collections.abc import Callable
-from itertools import islice
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -251,6 +252,24 @@ def test_tombstones_are_neither_events_nor_refused() -> None:
     assert line.words == "100.0 % of 1,000 map with preset native; others: 1,000 tombstone"
     assert line.level == "good" and "refused in shop" not in said(found)
     assert text is not None and "  # 1,000 records were tried" in text
+
+
+@pytest.mark.parametrize("refused", [0, 60])
+def test_valid_records_that_are_skipped_are_not_refused(refused: int) -> None:
+    """A page that was looked at is about no item of a list; there are more such than searches."""
+    looked = {"action_name": "page_view", "timestamp": "2026-11-20T12:00:00Z", "query_id": "q"}
+    values = [looked] * 300 + [looked | {"timestamp": "yesterday"}] * refused
+    pages = [
+        RecordedRecord("shop", 0, EVENTS + n, START_MS, None, msgspec.json.encode(value), ())
+        for n, value in enumerate(values)
+    ]
+    some = records(SHAPES["ubi"].record)[:200]
+    random.Random(1).shuffle(pages)
+    sample = [one for pair in zip_longest(some, pages) for one in pair if one is not None]
+    found = said(diagnosed({"shop": sample}, [])[0])
+    assert "no_item" in found["records of shop"].words
+    assert found["records of shop"].level == ("wrong" if refused else "good")
+    assert ("refused in shop" in found) == bool(refused)
 
 
 def test_some_refusals_are_said_and_are_not_wrong_yet() -> None:
