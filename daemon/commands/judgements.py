@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from io import BytesIO
 from itertools import combinations
+from urllib.parse import urlencode
 
 import click
 import numpy as np
@@ -13,7 +14,16 @@ from relevanced.metrics import Floats, cohen_kappa, krippendorff_alpha
 from ..changes import sentences
 from ..config import Config
 from ..files import content
-from ..http import JUDGED_PATH, MISSING_PATH, MOST_PAIRS, Judged, LaneDatedFiles, UnjudgedItems
+from ..http import (
+    JUDGED_PATH,
+    MISSING_PATH,
+    MOST_PAIRS,
+    Judged,
+    LaneDatedFiles,
+    UnjudgedItem,
+    UnjudgedItems,
+    table_text as csv_of,
+)
 from ..judgements import (
     HIGHEST_GRADE,
     MOST_FILE_BYTES,
@@ -60,7 +70,13 @@ def missing_command(
     judgements.missing = true in the daemon's configuration.
     """
     daemon, given = daemon_at(url, config_file), {"window": window, "limit": str(limit)}
-    click.echo(daemon.printed(MISSING_PATH, given, output, UnjudgedItems, missing_table))
+    if output != "csv":
+        click.echo(daemon.printed(MISSING_PATH, given, output, UnjudgedItems, missing_table))
+        return
+    found = daemon.fetched(f"{MISSING_PATH}?{urlencode(given)}", UnjudgedItems)
+    click.echo(csv_of(found, "rows", UnjudgedItem), nl=False)
+    if more := _more(found):  # the file is for raters
+        click.echo(more, err=True)
 
 
 def missing_table(found: UnjudgedItems) -> str:
@@ -91,8 +107,14 @@ def _notes(found: UnjudgedItems) -> Iterator[str]:
     if found.lost_hours:
         why = "Redis lost it, or a partition went quiet"
         yield f"A part of {found.lost_hours} hours is missing: {why}."
-    if found.listed > len(found.rows):
-        yield f"{found.listed - len(found.rows):,} more: --limit"
+    if more := _more(found):
+        yield more
+
+
+def _more(found: UnjudgedItems) -> str:
+    """How many rows follow, and how to see them; "" where none do."""
+    left = found.listed - len(found.rows)
+    return f"{left:,} more: --limit" if left else ""
 
 
 _max_grade = click.option(

@@ -25,6 +25,7 @@ from .api import openapi, parameters, probes
 from .api.health import Role
 from .api.parameters import BadRequest
 from .api.route import (
+    TOTAL,
     Answer,
     MarkerSettings,
     RequestContext,
@@ -323,6 +324,8 @@ async def _send_answer(
         sent["Etag"] = made.etag
     if made.gzipped:
         sent["Content-Encoding"] = "gzip"
+    if made.total is not None:
+        sent[TOTAL] = str(made.total)
     if made.status == 304:
         del sent["Content-Type"]
         return web.Response(status=304, headers=sent)

@@ -7,7 +7,7 @@ import msgspec
 
 from .parameters import SUFFIX, QueryParameter
 from .probes import Alive, Readiness
-from .route import Route
+from .route import TOTAL, Route
 from .schemas import EXAMPLES, REFERENCE, TIME, described
 
 PATH: Final = "/api/v1/openapi.json"
@@ -70,10 +70,14 @@ def _operation_id(path: str) -> str:
 def _csv(route: Route) -> dict[str, Any]:
     assert route.table is not None, "only tables have this path"
     rows, row = route.table
-    return {
+    described: dict[str, Any] = {
         "description": f"`{rows}` of the JSON answer, a line for each {row.__name__}.",
         "content": {"text/csv": {"schema": {"type": "string"}}},
     }
+    if route.total is not None:
+        says = "How many rows the list has in all: `listed` of the JSON answer."
+        described["headers"] = {TOTAL: {"description": says, "schema": {"type": "integer"}}}
+    return described
 
 
 def _parameter(parameter: QueryParameter) -> dict[str, Any]:

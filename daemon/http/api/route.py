@@ -6,7 +6,7 @@ Turns a request into the bytes of its answer. Takes up to seconds: call it in a 
 import gzip
 from asyncio import Future, shield
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Any, Final, Literal
 
@@ -107,6 +107,9 @@ class Route:
     `.csv` has it as CSV."""
     as_table: Callable[[Any], msgspec.Struct] | None = None
     """Makes the answer whose table is CSV, where that is another one."""
+    total: Callable[[Any], int] | None = None
+    """How many rows the list has of which the answer has some: beside CSV, which has no place for
+    it, the header TOTAL says it."""
     method: Literal["GET", "POST", "DELETE"] = "GET"
     body: type[msgspec.Struct] | None = None
     """What is posted."""
@@ -134,6 +137,9 @@ _GZIP_LEVEL: Final = 1
 """The cheapest: answers are made for each request."""
 
 
+TOTAL: Final = "X-Total-Count"
+
+
 @dataclass(frozen=True)
 class Answer:
     """A body and its status. The ETag names the bytes: plain and gzipped ones differ in it."""
@@ -142,6 +148,8 @@ class Answer:
     body: bytes
     etag: str = ""
     gzipped: bool = False
+    total: int | None = None
+    """What the header TOTAL says; None: it is not sent."""
 
 
 def answer(
@@ -154,16 +162,18 @@ def answer(
 ) -> Answer:
     """The answer of a route, as JSON or as the CSV of its table. A bad request is answered with its
     reason as JSON."""
+    total: int | None = None
     try:
         result = route.make(context, context.query(route, query))
         if as_csv and route.table is not None:
             whole = result if route.as_table is None else route.as_table(result)
             body = table_text(whole, *route.table)
+            total = None if route.total is None else route.total(result)
         else:
             body = msgspec.json.encode(result)
     except (BadRequest, Damaged) as fault:
         return refusal(fault)
-    return packed(body, gzipped, if_none_match, context.status)
+    return replace(packed(body, gzipped, if_none_match, context.status), total=total)
 
 
 SHARED_ANSWERS: Final = 16

@@ -368,6 +368,7 @@ ROUTES: Final = (
         load_queries,
         table=("rows", QueryRow),
         as_table=with_unlisted_rows,
+        total=lambda found: found.listed,
         errors=_QUERY_ERRORS,
     ),
     Route(
@@ -397,6 +398,7 @@ ROUTES: Final = (
         _missing,
         load_missing,
         table=("rows", UnjudgedItem),
+        total=lambda found: found.listed,
         errors=_QUERY_ERRORS | {404: "Items without a judgement are not counted."},
     ),
 )

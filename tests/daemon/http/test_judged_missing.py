@@ -5,7 +5,7 @@ import json
 from dataclasses import replace
 from typing import Any, Final
 
-from relevanced.daemon.http import MISSING_PATH
+from relevanced.daemon.http import MISSING_PATH, QUERIES_PATH
 from relevanced.daemon.judgements import IndexEntry, Judgements, judged_plan, read
 from relevanced.daemon.queries import HASHED, hashed_keys
 from relevanced.daemon.storage import QueryHead
@@ -75,6 +75,14 @@ async def test_list_with_its_ratings_filled_in_is_a_file_of_judgements() -> None
         empty = b"".join(lines).replace(b",,12,", b",3,12,").splitlines(keepends=True)
         found = read(empty, "rated.csv")
         assert found.by_query == {"shoes": {"b": 3.0}, "boots": {'a," b': 3.0}}
+
+
+async def test_csv_has_the_length_of_the_whole_list_beside_it() -> None:
+    async for client in serving(site_of()):
+        for path, rows in ((MISSING_PATH, 2), (QUERIES_PATH, 3)):
+            assert (await client.headers(path, limit="1")).get("X-Total-Count") is None
+            found = await client.headers(f"{path}.csv", limit="1")
+            assert found["X-Total-Count"] == str(rows)
 
 
 async def test_what_is_not_counted_is_said_with_the_setting() -> None:

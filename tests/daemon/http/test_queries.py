@@ -156,6 +156,12 @@ class Client:
             assert not [e.message for e in Draft202012Validator(whole).iter_errors(body)]
         return response.status, body
 
+    async def headers(self, path: str, **query: str) -> Mapping[str, str]:
+        url = f"http://127.0.0.1:{self.server.port}{path}"
+        async with self._session.get(url, params=query) as response:
+            assert response.status == 200
+            return response.headers
+
     async def ok(self, path: str = "", **query: str) -> Any:
         status, body = await self.get(path, **query)
         assert status == 200, body

@@ -34,6 +34,14 @@ async def test_items_are_printed_as_a_table_json_and_csv() -> None:
         assert "shoes,b,,12,0" in lines and len(lines) == 2
 
 
+async def test_csv_that_ends_at_the_limit_says_how_much_follows_beside_it() -> None:
+    async for client in serving(site_of()):
+        for limit, said in (("1", "1 more: --limit\n"), ("2", "")):
+            found = await call(client, "--output", "csv", "--limit", limit)
+            assert found.exit_code == 0 and found.stderr == said
+            assert len(found.stdout.splitlines()) == 1 + int(limit)
+
+
 async def test_daemon_that_does_not_count_says_what_to_set() -> None:
     async for client in serving(site_of(replace(JUDGED, missing=False))):
         refused = await call(client)
