@@ -12,9 +12,9 @@ from ..config import Config
 from ..errors import StartError, Unavailable
 from ..events import timestamp_text
 from ..experiments import Findings, findings
-from ..lane import Lane, settle_experiments
+from ..lane import Lane, latest_ms, settle_experiments
 from ..queries import OFF, PLAIN
-from ..views import Report, scores, selection, snapshot
+from ..views import EVERYTHING, Report, scores, selection, snapshot
 from .buckets import JudgedHours, view_of
 from .driver import LATEST_MS
 from .files import NoRoom, UnknownTopic, explained
@@ -88,6 +88,7 @@ def replay(
     if not found.accepted:
         print(_explained(found, config), file=sys.stderr)
         return 1
+    print(unconfirmed_text(found.lane, asked), end="", file=sys.stderr)
     kinds = report.events.ignored_kinds
     unjoined = None if config.plan.judged else Unjoined.of([found.lane], kinds)
     if unjoined is not None:
@@ -99,6 +100,22 @@ def replay(
     if asked == SCORES and unjoined is not None and unjoined.is_failure:
         return 1
     return print_asked(found, config, asked, output)
+
+
+def unconfirmed_text(lane: Lane, asked: Asked) -> str:
+    """A line: what windows and changes lack at the end of the files, and what has it; "" where
+    nothing is lacking. They stand at the watermark: at the latest event they would have this one
+    alone where its clock is wrong."""
+    if asked != SCORES and not asked.needs_changes and asked.serve_at is None:
+        return ""
+    at_ms, last_ms = lane.watermark_ms, latest_ms(lane)
+    if at_ms is None or last_ms <= at_ms:
+        return ""
+    return (
+        f"Windows and changes end at {timestamp_text(at_ms)}: events after that, up to"
+        f" {timestamp_text(last_ms)}, are too few to confirm that no clock is wrong. The window"
+        f" {EVERYTHING} has them, and --every.\n"
+    )
 
 
 def _failed(error: Exception) -> int:

@@ -12,7 +12,7 @@ import click
 from ..events import timestamp_text
 from ..exporter import Published
 from ..http import HttpServer, ListenError
-from ..lane import Lane
+from ..lane import Lane, latest_ms
 from ..storage import Head
 from ..telemetry import Telemetry
 
@@ -45,9 +45,12 @@ HOST = "127.0.0.1"
 
 
 def words_of(paths: Sequence[str], lane: Lane) -> str:
-    """Of what the page is: the files, and when they end."""
+    """Of what the page is: the files, when they end, and where the page does, if that is
+    earlier."""
     files = paths[0] if len(paths) == 1 else f"{len(paths)} files"
-    return f"{files} ends at {timestamp_text(lane.watermark_ms or 0)}"
+    at_ms, last_ms = lane.watermark_ms or 0, latest_ms(lane)
+    ends = f"{files} ends at {timestamp_text(max(at_ms, last_ms))}"
+    return f"{ends}, shown up to {timestamp_text(at_ms)}" if last_ms > at_ms else ends
 
 
 Stored: TypeAlias = tuple[Head, Mapping[str, bytes]]

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from relevanced.daemon.config import Config, load
+from relevanced.daemon.events import timestamp_text
 from relevanced.daemon.judgements import add, grades
 from relevanced.daemon.lane import CONFIRMED_OVER_MS
 from relevanced.daemon.recompute import replay_files, replay_pipeline
@@ -27,6 +28,7 @@ from relevanced.daemon.recompute.replay_files import (
     whole_report,
 )
 from relevanced.daemon.recompute.replay_report import ReplayReport
+from relevanced.daemon.recompute.serving import words_of
 from relevanced.daemon.views import Report, Score
 from tests.builders import START_MS, clicked, lane_of, passing, settled, shown
 
@@ -309,6 +311,25 @@ def test_nothing_accepted_exits_1_with_a_guess(
     assert err == "No impression was accepted (there is none): there is nothing to score.\n"
     code, out, err = printed(capsys, write(query), asked=Asked(experiment="ranker"))
     assert (code, out) == (1, "") and "--format ubi" in err
+
+
+@pytest.mark.parametrize(("later_ms", "is_lacking"), [(300_000, False), (600_000, True)])
+def test_tail_that_nothing_confirms_is_said_where_it_is_not_counted(
+    write: Write, capsys: pytest.CaptureFixture[str], later_ms: int, is_lacking: bool
+) -> None:
+    """After an outage, or of a clock that is wrong: nobody can tell."""
+    times = [*range(0, HOUR_MS // 2, 60_000), HOUR_MS // 2 - 60_000 + later_ms]
+    path = write(*(impression(at, f"q{at}") for at in times), click(1, of="q0"))
+    words = "Windows and changes end at 2026-11-20T12"
+    for asked in (Asked(), Asked(changes=True)):
+        assert (words in printed(capsys, path, asked=asked)[2]) is is_lacking
+    assert words not in printed(capsys, path, asked=Asked(every_ms=HOUR_MS))[2]
+    report = scored(path)
+    assert (rr(report).impressions, rr(report, "1h").impressions) == (31, 31 - is_lacking)
+    lane = read_lane([path], Config(), bars(), as_is=False)
+    end = timestamp_text(START_MS + times[-1])
+    page = words_of([path], lane)
+    assert page.startswith(f"{path} ends at {end}") and (", shown up to" in page) is is_lacking
 
 
 @pytest.mark.parametrize("output", ["json", "csv", "table"])
