@@ -110,6 +110,9 @@ class LaneQueries:
     """The first hour that has tables; None: all have."""
     missing_since_ms: int | None = None
     """The first hour that has MISSING, where the plan asks for it; None: all of them have."""
+    kept_from_ms: int | None = None
+    """The first hour that was never dropped: `queries.days` may have been less. None: nothing has
+    settled."""
     hour_ms: int | None = None
     """Start of the hour whose tables can still change; None where no pane of it has settled."""
     tables: Tables = field(default_factory=dict)
@@ -145,6 +148,15 @@ class LaneQueries:
         self.examples.start_batch()
         for table in self.tables.values():
             table.written()
+
+    def keep_from(self, first: int) -> None:
+        """Drop the hours that begin earlier."""
+        self.kept_from_ms = first if self.kept_from_ms is None else max(self.kept_from_ms, first)
+        self.lost = {start for start in self.lost if start >= first}
+        self.closed = {start: found for start, found in self.closed.items() if start >= first}
+        for start in [start for start in self.stored if start < first]:
+            del self.stored[start]
+            self.dropped.append(start)
 
     def begin_hour(self, start: int, plan: Plan) -> None:
         """Close the open hour and open the one that begins then."""

@@ -55,12 +55,7 @@ def close_hours(lane: Lane, settled_before: int) -> None:
     if queries.hour_ms is not None and queries.hour_ms + hour_ms <= settled_before:
         queries.close()
     queries.examples.keep_from(settled_before, hour_ms)
-    first = queries_kept_from(settled_before, queries.plan, hour_ms)
-    queries.lost = {start for start in queries.lost if start >= first}
-    queries.closed = {s: tables for s, tables in queries.closed.items() if s >= first}
-    for start in [start for start in queries.stored if start < first]:
-        del queries.stored[start]
-        queries.dropped.append(start)
+    queries.keep_from(queries_kept_from(settled_before, queries.plan, hour_ms))
 
 
 def _lines(lane: Lane, slots: Integers, index: Integers) -> Integers:
@@ -124,5 +119,6 @@ def begin_queries(lane: Lane, next_pane_ms: int | None) -> None:
     lane.open.searches.extend(None, len(lane.open.times_ms))
     if before is not None:
         lane.queries.stored, lane.queries.lost = before.stored, before.lost
+        lane.queries.kept_from_ms = before.kept_from_ms
         lane.queries.examples.follow_plan(before.examples, lane.queries.plan.examples)
         lane.queries.closed_parts = [(before.hour_ms or 0, number) for number in before.parts]

@@ -34,7 +34,6 @@ from .head import (
     QueryHead,
     StallMark,
     WriterState,
-    packed_head,
 )
 from .keys import ADMITTED_KEY, ROW_KEYS, block_key, pack, pack_page, totals_key
 from .layouts import LAYOUTS_KEY, LaneLayouts
@@ -158,7 +157,7 @@ def _start_fields(claimed: ClaimedLane) -> dict[str, bytes]:
 
 def _query_fields(claimed: ClaimedLane, queries: QueryWrites | None) -> dict[str, bytes]:
     """Return the field of tables of queries, where it changes."""
-    data = NO_QUERIES if queries is None else packed_head(queries.head)
+    data = NO_QUERIES if queries is None else pack(queries.head)
     stored = claimed.stored_queries or NO_QUERIES
     return {} if data == stored else {QUERIES_FIELD: data}
 

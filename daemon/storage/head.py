@@ -17,7 +17,6 @@ from typing import Final, TypeAlias
 from zlib import crc32
 
 import msgspec
-from msgspec.structs import astuple
 
 from ..errors import Damaged
 from ..events import LogRecord
@@ -31,7 +30,6 @@ from .keys import (
     ROW_KEYS,
     PackingError,
     block_key,
-    pack,
     unpack,
 )
 from .row_pages import (
@@ -168,6 +166,17 @@ class QueryHead(msgspec.Struct, array_like=True, frozen=True):
     missing_since_ms: int | None = None
     """The first hour that has a table of items without a judgement, where the layout asks for it;
     None: all have."""
+    kept_from_ms: int | None = None
+    """As in `LaneQueries`."""
+
+    @property
+    def not_dropped_ms(self) -> int | None:
+        """The first hour that was never dropped. Where an earlier version wrote the head, that is
+        not known, and the first one that is stored was not. None: none was dropped."""
+        if self.kept_from_ms is not None:
+            return self.kept_from_ms
+        opened = () if self.hour_ms is None else (self.hour_ms,)
+        return min((*self.hours, *self.lost, *opened), default=None)
 
     @property
     def example_keys(self) -> list[str]:
@@ -183,14 +192,6 @@ class QueryHead(msgspec.Struct, array_like=True, frozen=True):
     def hour_keys(self) -> list[str]:
         """The keys of the hours that are over."""
         return [queries_hour_key(start) for start in self.hours]
-
-
-def packed_head(head: QueryHead) -> bytes:
-    """Return what the head of a lane says of its tables as it is stored: of examples only where
-    there are any, and since when items are counted only where not all hours have them."""
-    if head.missing_since_ms is not None:
-        return pack(head)
-    return pack(astuple(head)[: -1 if head.examples or head.lost_examples else -3])
 
 
 def queries_hour_key(start: int) -> str:

@@ -44,7 +44,6 @@ from .head import (
     WriterState,
     hour_of,
     is_past,
-    packed_head,
     queries_hour_key,
     whole_or_damaged,
 )
@@ -112,7 +111,7 @@ def rebuild(
         stall=head.stall,
         idle_ms=head.idle_ms,
         layouts_stored=LAYOUTS_KEY in blobs,
-        stored_queries=None if head.queries is None else packed_head(head.queries),
+        stored_queries=None if head.queries is None else pack(head.queries),
         optional_fields=stored_optional.fields_of(head),
         class_files=NOTHING if head.classes is None else pack(head.classes),
     )

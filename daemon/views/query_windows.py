@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import timezone, tzinfo
 from typing import Final
 
-from ..lane import queries_kept_from
+from ..lane import latest, queries_kept_from
 from ..panes import days_before, pane_start
 from ..plan import Plan
 from ..queries import USUAL_DAYS, usual_hours
@@ -34,7 +34,7 @@ class LaneHours:
     """Hours that end up to this instant do not change any more, but for `unsettled`. None: it has
     events, and nothing of it has settled: all windows wait for it."""
     kept_ms: int = 0
-    """Start of the first hour that it still keeps."""
+    """Start of the first hour that it still keeps: it may have kept fewer days than now."""
     unsettled: range = range(0)
     """Starts of earlier hours whose last searches are in no table yet."""
     is_waited_for: bool = True
@@ -68,7 +68,8 @@ class LaneHours:
             return LaneHours(lane, QueryHead(), None)
         hour_ms, unsettled, kept_ms = plan.hour_ms, range(0), 0
         if settled_before is not None:
-            kept_ms = queries_kept_from(settled_before, plan.queries, hour_ms)
+            first_ms = queries_kept_from(settled_before, plan.queries, hour_ms)
+            kept_ms = latest((first_ms, head.not_dropped_ms)) or 0
         quiet_ms = None if idle_ms is None else idle_ms - QUIET_HOURS * hour_ms
         if quiet_ms is not None and quiet_ms >= expires_ms:
             timing, settled_ms = plan.timing, settled_before or 0

@@ -36,6 +36,10 @@ NEVER_COMPARED: Final = tuple(
             "they follow the configurations; the columns and rows that they come to are compared",
         ),
         (
+            "from which hour on tables of queries are kept",
+            "it follows the configurations since; the hours are compared",
+        ),
+        (
             "since when a changed experiment counts",
             "it follows the configurations; it is counted again from there",
         ),

@@ -27,8 +27,10 @@ from relevanced.daemon.storage import (
     Layouts,
     QueryHead,
     head_of,
+    pack,
     plan_repair,
     rebuild,
+    unpack,
 )
 from relevanced.daemon.views import QUIET_HOURS, LaneHours, QueryPages, QueryWindow, window_of
 from relevanced.metrics import parse
@@ -159,6 +161,41 @@ def test_windows_have_only_hours_that_every_lane_keeps() -> None:
     window = assert_true(Site([ahead, behind]), "24h")
     kept_ms = START_MS + (39 - 24) * HOUR_MS
     assert window.hours == range(kept_ms, START_MS + 19 * HOUR_MS, HOUR_MS)
+
+
+@pytest.mark.parametrize("seed", seeds(8))
+def test_no_hour_lacks_the_lanes_that_kept_fewer_days(seed: int) -> None:
+    """Some keep more days again, and some not yet: a reader expects the most."""
+    rng = random.Random(seed)
+    plans = [replace(KEPT, queries=QueryPlan(min_users=0, days=days)) for days in (1, 2, 8)]
+    site, shown_hours = Site([Partition(rng.choice(plans)) for _ in range(3)]), 0
+    for day in range(5):
+        for partition in site.partitions:
+            until = rng.randint(16, 24)  # hours: one is ahead of others
+            partition.search(sorted(rng.sample(range(day * 1440, day * 1440 + until * 60), 12)))
+            partition.plan = rng.choice(plans)
+        site.partitions[0].plan = KEPT
+        for name in ("24h", "7d"):
+            shown_hours += len(assert_true(site, name).hours)
+    print(f"{shown_hours} hours")
+    assert shown_hours
+
+
+def test_hours_that_an_earlier_version_may_have_dropped_are_not_shown() -> None:
+    """Its heads do not say which."""
+    plan = replace(KEPT, queries=QueryPlan(min_users=0, days=1))
+    site = Site([Partition(), Partition(plan)])
+    for partition in site.partitions:
+        partition.search(range(0, 48 * 60, 30))
+    fields = site.partitions[1].store.fields
+    head = msgspec.structs.replace(unpack(fields["queries"], QueryHead), kept_from_ms=None)
+    fields["queries"] = pack(head)
+    kept_ms = min(head.hours)
+    assert assert_true(site, "7d").hours.start == kept_ms > START_MS
+    site.partitions[1].plan = KEPT
+    for partition in site.partitions:
+        partition.search(range(48 * 60, 50 * 60, 30))
+    assert assert_true(site, "7d").hours.start == kept_ms
 
 
 def test_lane_with_events_of_which_nothing_has_settled_is_waited_for() -> None:

@@ -46,6 +46,7 @@ LEFT_OUT = {
     "layouts.layouts[].text": LAYOUTS,
     "layouts.layouts[].panes{}": LAYOUTS,
     "layouts.layouts[].history_hours": LAYOUTS,
+    "head.queries.kept_from_ms": "from which hour on tables of queries are kept",
     "head.state.experiments[].name": EXPERIMENTS,
     "head.state.experiments[].since_ms": EXPERIMENTS,
     "experiment:#.users_since_ms": UNITS,
