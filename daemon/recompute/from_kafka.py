@@ -1,20 +1,22 @@
 """Lanes made again from the records that Kafka has, as far as some hours need them."""
 
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from ..config import ONE, Ago, Config, LogEnd
+from ..events import timestamp_text
 from ..kafka import LaneLog, LaneLogs, kafka_settings
-from ..lane import new_lane, place_of
+from ..lane import Pending, new_lane, place_of
 from ..panes import HOUR_MS
 from ..plan import Plan
-from ..storage import NO_MARKS
+from ..storage import NO_MARKS, Head
 from .driver import LATEST_MS, LaneDriver, LaneSink, has_events, judged_rows
 from .libraries import WholeIndex, class_by_the_whole_index
 from .log_replay import LogReplay
 from .lost_beginning import LostBeginning
 from .record_reader import RecordReader, record_reader
+from .redis_client import stored_head
 
 BETWEEN_MS: Final = HOUR_MS
 """Read before what must be read at least, for clocks and delays of producers."""
@@ -24,17 +26,48 @@ Show: TypeAlias = Callable[[float], Awaitable[None]]
 
 
 class RecordsGone(Exception):
-    """Kafka has deleted records that may be of any hour, so that no hour is whole. The text says of
-    which topic-partitions, and the way out."""
+    """Kafka has deleted records that may be of any hour, or of any up to a time that the lane
+    noted, so that no hour of the span is whole. The text says of which topic-partitions, and the
+    way out."""
 
-    def __init__(self, lane: int, logs: Sequence[str]) -> None:
+    def __init__(self, lane: int, logs: Sequence[str], whole_ms: int | None = None) -> None:
         places = (place_of(lane, log) for log in sorted(logs))
         names = ", ".join(f"{topic}[{partition}]" for topic, partition in places)
+        files = "recorded events as FILE... in place of --kafka"
+        if whole_ms is None:
+            rule = f"which hours they were of: no hour is whole. Give {files}"
+        else:
+            first = timestamp_text(-(-whole_ms // HOUR_MS) * HOUR_MS)
+            rule = f"which hours before {first} they were of. Give --from {first}, or {files}"
         super().__init__(
-            f"Kafka has deleted records of {names}, and no event is left there that tells which"
-            " hours they were of: no hour is whole. Give recorded events as FILE... in place of"
-            " --kafka"
+            f"Kafka has deleted records of {names}, and no event is left there that tells {rule}"
         )
+
+
+def known_until(head: Head | None, log: str, end: int) -> int | None:
+    """The latest event time of a log of which no record is left, where its lane has read it to the
+    end; None where nobody knows."""
+    mark_ms = None if head is None else head.watermarks.get(log)
+    if head is None or mark_ms is None or head.offsets.get(log) != end:
+        return None
+    pending = head.state.pending.get(log, Pending())
+    return max(mark_ms, max(pending.times_ms.values(), default=mark_ms))
+
+
+def require_known(
+    lane: int, head: Head | None, ends: Mapping[str, int], start_ms: int, lead_ms: int
+) -> None:
+    """Raise RecordsGone unless all events of these logs, of which no record is left, are known to
+    lie before what hours from `start_ms` on need: what begins `lead_ms` before. `ends`: the offset
+    at which each ends."""
+    latest = {log: known_until(head, log, end) for log, end in ends.items()}
+    unknown = [log for log, until_ms in latest.items() if until_ms is None]
+    if unknown:
+        raise RecordsGone(lane, unknown)
+    whole = {log: ms + lead_ms + 1 for log, ms in latest.items() if ms is not None}
+    late = [log for log, whole_ms in whole.items() if whole_ms > start_ms]
+    if late:
+        raise RecordsGone(lane, late, max(whole.values()))
 
 
 async def read_log(
@@ -62,12 +95,13 @@ async def lanes_from_kafka(
     sink: LaneSink,
     show: Show,
     index: WholeIndex | None = None,
+    workers: Config | None = None,
 ) -> AsyncIterator[tuple[LaneDriver, int | None]]:
     """Yield each lane once it has all records that the hours of the span need, with the clock at
     which its log ended; None where the log goes on. `sink` is that of all lanes. Lists are graded
-    by the index, if there is one. Raises Unavailable, StartError, LogChanged, RecordsGone,
-    OverflowError."""
-    config = config.of_inputs
+    by the index, if there is one. `workers`: the configuration of those that have read the logs;
+    None: this one. Raises Unavailable, StartError, LogChanged, RecordsGone, OverflowError."""
+    workers, config = workers or config, config.of_inputs
     timing, most_ms = config.timing, config.limits.max_future_ms
     lead_ms = 2 * (most_ms + timing.base_ms) + timing.settle_ms + BETWEEN_MS
     lead_ms += plan.touch_reach_ms
@@ -81,10 +115,16 @@ async def lanes_from_kafka(
             begin = await logs.offsets(number, Ago(0), max(span.start - lead_ms, 0))
             until = await logs.offsets(number, LogEnd.LATEST, 0)
             log = await logs.open(number, begin, until, NO_MARKS)
-            if emptied := [name for name, of in log.spans.items() if of.has_lost_all]:
-                raise RecordsGone(number, emptied)
-            is_whole = not any(log.next_offsets.values())
-            begun = [name for name, end in until.items() if end]
+            emptied = {name: of.end for name, of in log.spans.items() if of.has_lost_all}
+            if emptied:
+                head = await stored_head(workers, number)
+                require_known(number, head, emptied, span.start, lead_ms)
+                marks = {} if head is None else head.logs
+                marks = {name: mark for name, mark in marks.items() if name in emptied}
+                log = await logs.open(number, begin, until, marks)  # that it is the lane's
+            left = until.keys() - emptied.keys()
+            is_whole = not any(log.next_offsets[name] for name in left)
+            begun = [name for name in left if until[name]]
             lost = None if is_whole else LostBeginning(plan, most_ms, begun)
             lane = new_lane(number, plan, dict(log.next_offsets), list(until))
             class_by_the_whole_index(lane, config)
@@ -94,7 +134,7 @@ async def lanes_from_kafka(
                 lifts = dict.fromkeys(until, LATEST_MS) if config.kafka.lanes == ONE else {}
                 replay = LogReplay(lane, reader.decoder, sink, lost, lifts)
                 await read_log(log, reader, replay, shown, span.stop)
-            gone = [name for name, of in log.spans.items() if of.has_lost_beginning]
+            gone = [name for name in left if log.spans[name].has_lost_beginning]
             if gone and not has_events(lane):  # which could tell from when on hours are whole
                 raise RecordsGone(number, gone)
             yield replay.driver, clock_ms if log.is_read else None

@@ -5,11 +5,13 @@ from contextlib import asynccontextmanager
 from urllib.parse import unquote
 
 from ..config import Config, split_address
+from ..errors import Damaged
 from ..logins import Credential, NoteToken, Password, ignore_token
 from ..storage import (
     Access,
     Client,
     DamagedLane,
+    Head,
     LaneDelta,
     LaneStore,
     Namespace,
@@ -54,6 +56,16 @@ async def connected(config: Config) -> AsyncIterator[Client]:
         yield client
     finally:
         await close(client)
+
+
+async def stored_head(config: Config, lane: int) -> Head | None:
+    """The head of a lane as the workers of this configuration have stored it; None where there is
+    none that can be read. Raises Unavailable."""
+    async with connected(config) as client:
+        try:
+            return await LaneStore(client, namespace(config)).head(lane)
+        except Damaged:
+            return None
 
 
 async def whole_lanes(client: Client, config: Config) -> AsyncIterator[tuple[int, LaneDelta]]:

@@ -142,15 +142,17 @@ def _pair(row: Row, name: str, form: str) -> str:
     return " / ".join("–" if value is None else form.format(value) for value in values)
 
 
-async def computed_hours(config: Config, span: range, show: Show) -> AllHours:
+async def computed_hours(
+    config: Config, span: range, show: Show, workers: Config | None = None
+) -> AllHours:
     """Return the hours that begin in the span, as this configuration counts the records that Kafka
-    has, and grades them by the whole index. Raises Unavailable, StartError, LogChanged, RecordsGone
-    and OverflowError."""
+    has, and grades them by the whole index. `workers` as in `lanes_from_kafka`. Raises Unavailable,
+    StartError, LogChanged, RecordsGone and OverflowError."""
     plan, index = plan_of_hours(config.plan), whole_index(config)
     found = AllHours(HourRows(plan, span))
     if index is not None:
         found = AllHours(found.clicks, empty(plan, span), index.timeline)
-    async for driver, _ in lanes_from_kafka(config, plan, span, found, show, index):
+    async for driver, _ in lanes_from_kafka(config, plan, span, found, show, index, workers):
         driver.finish()
     return found
 
@@ -205,7 +207,7 @@ def replay_hours(config: Config, asked: AskedHours, output: str, *, progress: bo
             async def show(share: float) -> None:
                 bars.update(bar, completed=share)
 
-            computed = asyncio.run(computed_hours(config, span, show))
+            computed = asyncio.run(computed_hours(config, span, show, of_workers))
         stored = asyncio.run(stored_hours(of_workers, span))
     except (Unavailable, StartError, LogChanged, RecordsGone, OverflowError) as error:
         raise click.ClickException(str(error)) from error

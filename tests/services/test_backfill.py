@@ -33,10 +33,11 @@ from relevanced.daemon.storage import (
 from relevanced.daemon.tools.traffic import Traffic, generate_events
 from tests.services.fixtures import MakeTopic
 from tests.services.kafka_server import Broker
+from tests.services.redis_lanes import ask as ask_redis
 from tests.services.redis_server import RedisServer
 from tests.services.test_exporters import comes, ready
 from tests.services.test_layouts import NEW_GROUPINGS, OLD_GROUPINGS, end_with_the_events, start
-from tests.services.test_verify import command
+from tests.services.test_verify import command, delete_before
 from tests.services.whole_path import PARTITIONS, Stage
 
 NAME = "filled"
@@ -44,6 +45,8 @@ RATE = 0.5
 COMBINED = "device,country"
 PART = 4_000
 """Events: some two hours."""
+TO_THE_END = -1
+"""In place of an offset: all records are deleted."""
 Row = tuple[str, str, str, str]
 """Start, grouping, segment, metric."""
 
@@ -120,6 +123,24 @@ async def test_what_the_lanes_lack_comes_from_kafka_and_what_they_have_stays(sta
     assert exporter.terminate() == 0, exporter.log()
     code, said = await command("verify", "--config", str(path))
     assert code == 0, "the lanes were not touched"
+
+
+async def test_hours_after_all_that_a_partition_has_lost_are_not_refused(stage: Stage) -> None:
+    """Its lane has read all of it: it was quiet for as long as Kafka keeps records."""
+    toml = configured(stage, is_new=False)
+    path = stage.directory / "new.toml"
+    path.write_text(toml)
+    await counted(stage, toml, 300)
+    await delete_before(stage, 1, TO_THE_END)
+    ask = ("replay", "--kafka", "--config", str(path), "--from")
+    code, said = await command(*ask, "2026-11-20T12:00Z", "--to", "2026-11-20T13:00Z")
+    way_out = "which hours before 2026-11-20T14:00:00.000Z they were of. Give --from 2026-11-20T14"
+    assert code == 1 and f"{stage.topic}[1]" in said and way_out in said, said
+    code, said = await command(*ask, "2026-11-20T14:00Z", "--to", "2026-11-20T15:00Z")
+    assert "No impression was shown in these hours" in said, said
+    await ask_redis(stage.redis_url, "FLUSHALL")
+    code, said = await command(*ask, "2026-11-20T14:00Z", "--to", "2026-11-20T15:00Z")
+    assert code == 1 and "no hour is whole" in said, "nobody knows"
 
 
 async def test_what_a_stage_did_not_send_comes_from_the_input_topics(stage: Stage) -> None:

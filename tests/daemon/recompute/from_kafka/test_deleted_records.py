@@ -10,10 +10,12 @@ import pytest
 
 from relevanced.daemon.config import LogEnd, load
 from relevanced.daemon.kafka import LogSpan
+from relevanced.daemon.lane import Pending
 from relevanced.daemon.panes import HOUR_MS
 from relevanced.daemon.recompute import from_kafka
 from relevanced.daemon.recompute.from_kafka import RecordsGone
 from relevanced.daemon.recompute.replay_kafka import computed_hours
+from relevanced.daemon.storage import Head, WriterState
 
 NOON: Final = 1_795_176_000_000
 SPAN: Final = range(NOON, NOON + 3 * HOUR_MS, HOUR_MS)
@@ -62,8 +64,11 @@ class LaneLog:
         return [self._logs[name].record(offset) for offset in range(first, until)]
 
 
-def hours(monkeypatch: pytest.MonkeyPatch, *lanes: Mapping[str, Log]) -> list[int]:
-    """The impressions of each hour of the span that is whole."""
+def hours(
+    monkeypatch: pytest.MonkeyPatch, *lanes: Mapping[str, Log], heads: Sequence[Head] = ()
+) -> list[int]:
+    """The impressions of each hour of the span that is whole. `heads`: of the lanes that workers
+    have."""
 
     class LaneLogs:
         def __init__(self, _: object) -> None:
@@ -83,6 +88,10 @@ def hours(monkeypatch: pytest.MonkeyPatch, *lanes: Mapping[str, Log]) -> list[in
 
     async def show(_: float) -> None: ...
 
+    async def stored_head(_: object, lane: int) -> Head | None:
+        return heads[lane] if lane < len(heads) else None
+
+    monkeypatch.setattr(from_kafka, "stored_head", stored_head)
     monkeypatch.setattr(from_kafka, "LaneLogs", LaneLogs)
     topics = json.dumps(list(lanes[0]))
     config = load(f"[kafka]\ntopics = {topics}\n[segments]\ngroupings = []\n", {}, "test")
@@ -102,6 +111,41 @@ def test_hours_are_refused_where_a_partition_has_lost_all_of_its_records(
         hours(monkeypatch, {"t": Log(TIMES)}, emptied)
     with pytest.raises(RecordsGone, match=r"records of t\[0\], "):
         hours(monkeypatch, {"t": emptied["t"], "u": Log(TIMES)})
+
+
+LEAD: Final = 4 * HOUR_MS
+"""Before the hours, at least as much as they need."""
+EMPTIED: Final = {"t": Log(TIMES, len(TIMES))}
+ELSEWHERE: Final = Head("a", 1, {"t": 0})
+
+
+def read_up_to(time_ms: int | None, offset: int = len(TIMES), pending_ms: int = 0) -> Head:
+    """The head of a lane that has read a log so far."""
+    pending = {"t": Pending({"q": pending_ms}, 1)} if pending_ms else {}
+    return Head("a", 1, {"t": offset}, {"t": time_ms}, state=WriterState(pending=pending))
+
+
+def test_partition_whose_lane_has_read_all_that_was_deleted_is_missing_from_no_later_hour(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It was quiet for longer than Kafka keeps records."""
+    heads, lanes = [ELSEWHERE, read_up_to(NOON - LEAD)], [{"t": Log(TIMES)}, EMPTIED]
+    assert hours(monkeypatch, *lanes, heads=heads) == [10] * 3
+    both, marks = {"t": Log(TIMES, len(TIMES)), "u": Log(TIMES)}, {"t": NOON - LEAD, "u": NOON}
+    head = Head("a", 1, {"t": len(TIMES), "u": len(TIMES)}, marks)
+    assert hours(monkeypatch, both, heads=[head]) == [10] * 3
+
+
+def test_hours_up_to_the_last_event_that_a_lane_read_are_refused_with_the_first_whole_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lanes = [{"t": Log(TIMES)}, EMPTIED]
+    for head in (read_up_to(NOON), read_up_to(NOON - LEAD, pending_ms=NOON)):
+        with pytest.raises(RecordsGone, match=r"of t\[1\], .* Give --from 2026-11-20T14:00:00"):
+            hours(monkeypatch, *lanes, heads=[ELSEWHERE, head])
+    for head in (read_up_to(None), read_up_to(NOON - LEAD, len(TIMES) - 1)):
+        with pytest.raises(RecordsGone, match="no hour is whole"):
+            hours(monkeypatch, *lanes, heads=[ELSEWHERE, head])
 
 
 def test_hours_are_refused_where_no_event_is_left_after_what_was_deleted(
