@@ -27,7 +27,7 @@ from ..changes import (
 from ..lane import Rows
 from ..panes import pane_start
 from ..plan import OTHER, Plan
-from ..views import WHOLE, HourHistory, Segment, Selection, Snapshot, busiest_rows
+from ..views import WHOLE, HourHistory, Segment, Selection, Snapshot
 from .baselines import outages
 
 SEGMENTS: Final = 8
@@ -163,7 +163,7 @@ def _are_the_same_measured(
 
 def _busiest(snapshot: Snapshot, shown: Selection) -> Iterator[Segment]:
     """The busiest segments of each grouping that have series of their own."""
-    impressions = shown.fold(busiest_rows(snapshot))[:, 0].tolist()
+    impressions = shown.ranking(snapshot)
     left: dict[str, int] = {}
     for _, segment in sorted(zip(impressions, shown.segments, strict=True), reverse=True):
         grouping, value = segment

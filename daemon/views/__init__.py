@@ -50,7 +50,7 @@ from .scores import (
     to_json,
     to_table,
 )
-from .selection import Indices, Selection, busiest, busiest_rows, select
+from .selection import Indices, Selection, busiest, select
 from .snapshot import (
     EVERYTHING,
     LIVE,
@@ -73,7 +73,6 @@ __all__ = (
     "_filled_cells",
     "ALWAYS",
     "busiest",
-    "busiest_rows",
     "Cells",
     "classes_by_attribute",
     "columns_of",

@@ -18,7 +18,7 @@ from ..changes import WHOLE
 from ..lane import Rows
 from ..plan import OTHER, Plan
 from .lane_view import Names
-from .snapshot import LIVE, Segment, Snapshot, check_sum
+from .snapshot import Segment, Snapshot, check_sum
 
 Indices: TypeAlias = NDArray[np.intp]
 Matrix = TypeVar("Matrix", Rows, Floats)
@@ -45,6 +45,11 @@ class Selection:
         for row, members in self.together:
             folded[row] = _column_sums(rows.take(members, axis=0))
         return folded
+
+    def ranking(self, snapshot: Snapshot) -> list[int]:
+        """The `Snapshot.ranking` of each selected segment."""
+        counted: list[int] = self.fold(snapshot.ranking[:, np.newaxis])[:, 0].tolist()
+        return counted
 
     @cached_property
     def _row_of(self) -> Mapping[Segment, int]:
@@ -95,10 +100,12 @@ def busiest(snapshot: Snapshot, plan: Plan) -> Selection:
     """The selection that gauges show: the `max_segments` segments of each grouping with the most
     impressions.
 
-    They are counted in the longest live window (where that is incomplete, in the next best); ties
-    go by name. A segment without an impression in any window is left out.
+    They are counted in the longest live window (where that is incomplete, in the next best), also
+    while not all of it has the grouping; ties go by name. A segment without an impression in any
+    window is left out.
     """
-    impressions, seen = _impressions(snapshot), _have_impressions(snapshot)
+    impressions = snapshot.ranking.tolist()
+    seen = _have_impressions(snapshot)
     named: set[Segment] = set()
     for rows in _by_grouping(snapshot.segments, plan).values():
         candidates = [row for row in rows if seen[row] and snapshot.segments[row][1] != OTHER]
@@ -116,19 +123,9 @@ def _by_grouping(segments: Sequence[Segment], plan: Plan) -> dict[str, list[int]
     return members
 
 
-def busiest_rows(snapshot: Snapshot) -> Rows:
-    """The rows that rank the segments: those of the longest live window, or of the next best."""
-    ordered = sorted(snapshot.windows, key=lambda window: window.view == LIVE)
-    return ordered[-1].rows if ordered else snapshot.totals
-
-
-def _impressions(snapshot: Snapshot) -> list[int]:
-    return [int(impressions) for impressions in busiest_rows(snapshot)[:, 0]]
-
-
 def _have_impressions(snapshot: Snapshot) -> Booleans:
     """(segments of the snapshot,) True where any window contains an impression."""
-    seen = np.zeros(len(snapshot.segments), np.bool_)
+    seen = snapshot.ranking > 0
     for window in snapshot.windows:
         seen |= window.rows[:, 0] > 0
     return seen

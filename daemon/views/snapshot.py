@@ -88,11 +88,20 @@ class Snapshot:
     windows: tuple[WindowRows, ...]
     incomplete: tuple[tuple[str, str], ...]
     totals: Rows
+    ranking: Integers
+    """(segments,) impressions in the longest live window, or in the next best: of a grouping that
+    not all of it has, those since that began. 0 where there is no window."""
     elsewhere: Mapping[str, Integers] = field(default_factory=dict)
     counts: Counts = field(default_factory=dict)
     lanes: tuple[LaneStatus, ...] = ()
     coverage: Coverage | None = None
     """Since when the lanes have what the plan says; None: always."""
+
+    @property
+    def longest(self) -> WindowRows | None:
+        """The longest live window, or the next best; None where there is none."""
+        ordered = sorted(self.windows, key=lambda window: window.view == LIVE)
+        return ordered[-1] if ordered else None
 
     def count(self, family: str, label: str) -> int:
         """One count; 0 where there is none."""
@@ -114,6 +123,7 @@ def evaluate(
     common = [_common(lane, segments) for lane in views]
     as_of_ms = _as_of(views, now_ms)
     windows: list[WindowRows] = []
+    counted: dict[str, Rows] = {}
     incomplete: list[tuple[str, str]] = []
     for index, window, view, end_ms in _window_views(plan, as_of_ms):
         starts = pane_starts(window, end_ms)
@@ -123,7 +133,8 @@ def evaluate(
             incomplete.append((window.name, view))
             continue
         panes = [_panes(lane, index, starts) for lane in views]
-        rows = coverage.without_hidden(_merge(panes, common, shape), segments, first_ms)
+        counted[view] = _merge(panes, common, shape)
+        rows = coverage.without_hidden(counted[view], segments, first_ms)
         windows.append(WindowRows(window.name, view, end_ms, rows, starts[0]))
     totals = _totals(views, common, shape)
     return Snapshot(
@@ -132,11 +143,25 @@ def evaluate(
         windows=tuple(windows),
         incomplete=tuple(incomplete),
         totals=totals,
+        ranking=_ranking(counted, coverage, segments, as_of_ms),
         elsewhere=_elsewhere(views, segments, totals, plan),
         counts=sum_counts(views),
         coverage=None if coverage.is_whole else coverage,
         lanes=tuple(status_of(lane) for lane in views),
     )
+
+
+def _ranking(
+    counted: Mapping[str, Rows],
+    coverage: Coverage,
+    segments: tuple[Segment, ...],
+    as_of_ms: int | None,
+) -> Integers:
+    """`Snapshot.ranking`, by the rows of the longest window of each view."""
+    rows = counted.get(LIVE, counted.get(SETTLED))
+    if rows is None or as_of_ms is None:
+        return np.zeros(len(segments), np.int64)
+    return coverage.without_hidden(rows, segments, as_of_ms)[:, 0]
 
 
 def with_everything(snapshot: Snapshot, views: Sequence[LaneView], plan: Plan) -> Snapshot:
@@ -148,7 +173,7 @@ def with_everything(snapshot: Snapshot, views: Sequence[LaneView], plan: Plan) -
     parts = [[lane.totals, *_unsettled(lane, plan)] for lane in views]
     rows = _merge(parts, common, snapshot.totals.shape)
     whole = WindowRows(EVERYTHING, LIVE, snapshot.as_of_ms, rows)
-    return replace(snapshot, windows=(*snapshot.windows, whole))
+    return replace(snapshot, windows=(*snapshot.windows, whole), ranking=rows[:, 0])
 
 
 def pane_starts(window: Window, end_ms: int) -> range:

@@ -13,7 +13,7 @@ from ...events import InvalidField, timestamp_ms, timestamp_text
 from ...experiments import Spec
 from ...exporter import Reading
 from ...plan import Plan
-from ...views import LaneView, Segment, busiest_rows, csv_text
+from ...views import LaneView, Segment, csv_text
 
 Query: TypeAlias = Mapping[str, Sequence[str]]
 """Parameter → its values, those of filters among them."""
@@ -160,7 +160,8 @@ class Named(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One segment and its impressions in the longest live window."""
 
     segment: str
-    impressions: int
+    impressions: int | None
+    """null where not all of the window has the grouping."""
 
 
 class Grouping(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -179,22 +180,30 @@ class Segments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def segments(reading: Reading) -> Segments:
     """The segments that are shown by name, and the `other` of each grouping."""
-    impressions = reading.selection.fold(busiest_rows(reading.snapshot))[:, 0].tolist()
-    by_grouping: dict[str, list[Named]] = {name: [] for name in reading.plan.grouping_names}
-    for (grouping, segment), count in zip(reading.selection.segments, impressions, strict=True):
-        by_grouping[grouping].append(Named(segment, count))
+    selection, snapshot = reading.selection, reading.snapshot
+    longest, coverage = snapshot.longest, snapshot.coverage
+    by_grouping: dict[str, list[tuple[int, str]]] = {
+        name: [] for name in reading.plan.grouping_names
+    }
+    for (name, segment), count in zip(selection.segments, selection.ranking(snapshot), strict=True):
+        by_grouping[name].append((-count, segment))
+
+    def is_known(name: str) -> bool:
+        return not (coverage and longest and coverage.hides(name, longest.first_ms))
+
     as_of_ms = reading.snapshot.as_of_ms
     return Segments(
         None if as_of_ms is None else timestamp_text(as_of_ms),
         tuple(
-            Grouping(name, tuple(sorted(named, key=_busiest_first)))
-            for name, named in by_grouping.items()
+            Grouping(
+                name,
+                tuple(
+                    Named(text, -count if is_known(name) else None) for count, text in sorted(of)
+                ),
+            )
+            for name, of in by_grouping.items()
         ),
     )
-
-
-def _busiest_first(named: Named) -> tuple[int, str]:
-    return (-named.impressions, named.segment)
 
 
 MOST_BYTES: Final = 8_192

@@ -284,7 +284,9 @@ def test_a_window_that_begins_with_its_file_shows_what_began_before_that() -> No
     began_ms = NOON - 5 * HOUR_MS
     found = scored(begun(lane(steady(30), files), began_ms, began_ms))
     (day,) = (window for window in found.windows if window.window == "24h")
-    assert (found.known(day.rows, found.first_of_window(day))[:, 0] == day.rows[:, 0]).all() and day.rows[-1, 0] > 0
+    assert (
+        found.known(day.rows, found.first_of_window(day))[:, 0] == day.rows[:, 0]
+    ).all() and day.rows[-1, 0] > 0
 
 
 def test_hours_in_which_a_grouping_was_not_judged_are_no_baseline_of_it() -> None:

@@ -1,9 +1,12 @@
 """Which segments are shown by name, and that nothing is lost beside them."""
 
 import numpy as np
+import pytest
 from hypothesis import given, strategies as st
 
+from relevanced.daemon.storage import InForce, first_layouts
 from relevanced.daemon.views import Names, Selection, busiest, evaluate
+from tests.daemon.views.test_coverage import since
 from tests.lane_views import NOW_MS, PLAN, Shown, lane_view
 
 
@@ -32,6 +35,21 @@ def test_the_longest_live_window_ranks() -> None:
     earlier = [Shown(country="DE", time_ms=NOW_MS - 300_000)] * 3
     snapshot = evaluate([lane_view([*earlier, *traffic(US=2, FR=1)])], PLAN)
     assert countries(busiest(snapshot, PLAN)) == ["DE", "US", "other"]
+
+
+@pytest.mark.parametrize(
+    ("begins_ms", "named"), [(NOW_MS, ["FR", "US", "other"]), (NOW_MS * 2, [])]
+)
+def test_segments_of_a_grouping_that_has_begun_within_a_window_rank_by_what_it_counts(
+    begins_ms: int, named: list[str]
+) -> None:
+    """By name they would be the first of the alphabet until all of the window has the grouping."""
+    groupings = {**first_layouts(InForce(PLAN)).since.groupings, "country": begins_ms}
+    lane = since(lane_view(traffic(US=3, DE=1, FR=2, JP=1)), PLAN, groupings=groupings)
+    snapshot = evaluate([lane], PLAN)
+    rows = [n for n, (grouping, _) in enumerate(snapshot.segments) if grouping == "country"]
+    assert snapshot.longest is not None and not snapshot.longest.rows[rows].any()
+    assert countries(busiest(snapshot, PLAN)) == named
 
 
 def test_a_segment_without_impressions_vanishes() -> None:
