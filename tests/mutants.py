@@ -800,7 +800,7 @@ OF_VIEWS: Final = (
     ),
     Mutant(
         "view: a column that came later is shown as 0",
-        "is_covered = coverage.windows[index] <= starts[0]",
+        "is_covered = coverage.windows[index] <= first_ms",
         "is_covered = True",
         f"tests/daemon/views/test_coverage.py {SNAPSHOT}",
     ),
