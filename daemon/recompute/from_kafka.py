@@ -10,7 +10,7 @@ from ..kafka import LaneLog, LaneLogs, kafka_settings
 from ..lane import Pending, new_lane, place_of
 from ..panes import HOUR_MS
 from ..plan import Plan
-from ..storage import NO_MARKS, Head
+from ..storage import NO_MARKS, Head, LogMark
 from .driver import LATEST_MS, LaneDriver, LaneSink, has_events, judged_rows
 from .libraries import WholeIndex, class_by_the_whole_index
 from .log_replay import LogReplay
@@ -45,10 +45,11 @@ class RecordsGone(Exception):
 
 
 def known_until(head: Head | None, log: str, end: int) -> int | None:
-    """The latest event time of a log of which no record is left, where its lane has read it to the
-    end; None where nobody knows."""
+    """The latest event time of a log of which no record is left, where its lane has read its last
+    record; None where nobody knows. The offset of a lane tells nothing: it goes to the end also
+    over records that were deleted before they were read."""
     mark_ms = None if head is None else head.watermarks.get(log)
-    if head is None or mark_ms is None or head.offsets.get(log) != end:
+    if head is None or mark_ms is None or head.logs.get(log, LogMark()).last_offset != end - 1:
         return None
     pending = head.state.pending.get(log, Pending())
     return max(mark_ms, max(pending.times_ms.values(), default=mark_ms))
