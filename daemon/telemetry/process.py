@@ -169,7 +169,9 @@ class Telemetry:
         self._token_expiry_s = _gauge("relevanced_token_expiry_timestamp_seconds", registry)
         self.exporter_lease_held = _gauge("relevanced_exporter_lease_held", registry)
         self._catching_up = _gauge("relevanced_catching_up", registry)
-        self.superseded = _gauge("relevanced_superseded", registry)
+        # Workers do not know it: the 0 of one that ends last would deny what exporters said.
+        of_exporters = None if role == "worker" else registry
+        self.superseded = _gauge("relevanced_superseded", of_exporters)
         self._catch_up_behind_s = _gauge("relevanced_catch_up_behind_seconds", registry)
         self.snapshot_s = _gauge("relevanced_snapshot_timestamp_seconds", registry)
         self.snapshot_duration_s = _gauge("relevanced_snapshot_duration_seconds", registry)
@@ -329,7 +331,8 @@ def _remove(gauge: Gauge, *labels: str) -> None:
         gauge.remove(*labels)
 
 
-def _gauge(name: str, registry: CollectorRegistry) -> Gauge:
+def _gauge(name: str, registry: CollectorRegistry | None) -> Gauge:
+    """`registry`: None for one that this process does not serve."""
     family = FAMILIES[name]
     return Gauge(family.name, family.help, family.labels, registry=registry)
 

@@ -71,6 +71,13 @@ def test_series_are_those_of_the_table() -> None:
     assert {name for name in named if not name.startswith("process_")} == expected
 
 
+@pytest.mark.parametrize("role", ["all", "exporter", "worker"])
+def test_only_exporters_say_whether_another_namespace_serves(role: str) -> None:
+    """The 0 of a worker that ends last would be the last value of a retired installation."""
+    text = Telemetry("test", role).render(False)
+    assert (b"\nrelevanced_superseded 0.0" in text) == (role != "worker")
+
+
 def test_memory_has_no_bound_until_one_is_set() -> None:
     assert series(Telemetry("1.2.3"))["relevanced_memory_bound_bytes"] == [({}, math.inf)]
 
