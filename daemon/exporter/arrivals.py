@@ -25,7 +25,7 @@ from ..changes import (
 )
 from ..panes import HOUR_MS, days_before, on_other_days, pane_start
 from ..plan import Plan
-from ..views import COUNTS_CELL, WHOLE, HourHistory, LaneView
+from ..views import COUNTS_CELL, HourHistory, LaneView
 from .baselines import LEAST_OTHERS, shares
 from .measures import MeasureScores
 
@@ -321,7 +321,8 @@ class _UsualHours:
     last: int
     """The last whole one."""
     zone: tzinfo
-    _counts: dict[int, int] = field(default_factory=dict)
+    _usual: dict[int, float] = field(default_factory=dict)
+    """Start of an hour → what it brings on other days."""
 
     @classmethod
     def before(
@@ -395,22 +396,26 @@ class _UsualHours:
                 at += step
             if not self._knows(at) or not self._count(at):
                 return False
-        usual = [self._on_other_days(hour) for hour in hours]
-        return min(usual) > 0 and sum(usual) >= USUAL_GAPS
+        usual = 0.0
+        for hour in hours:
+            if not (of_hour := self._on_other_days(hour)):
+                return False
+            usual += of_hour
+        return usual >= USUAL_GAPS
 
     def _on_other_days(self, start: int) -> float:
         """What the same local hour brings on most of the days around it; 0 where too few are
         known."""
-        counts = [self._count(each) for each in self._others(start)]
-        return float(np.median(counts)) if len(counts) >= LEAST_OTHERS else 0.0
+        if start not in self._usual:
+            counts = [self._count(each) for each in self._others(start)]
+            self._usual[start] = float(np.median(counts)) if len(counts) >= LEAST_OTHERS else 0.0
+        return self._usual[start]
 
     def _others(self, start: int) -> list[int]:
         return [each for each in on_other_days(start, self.zone) if self._knows(each)]
 
     def _count(self, start: int) -> int:
-        if start not in self._counts:
-            self._counts[start] = _count(self.history, start, self.column)
-        return self._counts[start]
+        return _count(self.history, start, self.column)
 
     def _knows(self, start: int) -> bool:
         """Whether it is known what an hour brought, once it has settled: nothing where no source
@@ -427,4 +432,5 @@ def _beside(start: int) -> tuple[int, int]:
 
 
 def _count(history: HourHistory, start: int, column: int) -> int:
-    return int(history.rows_of(start, [WHOLE])[0, column])
+    row = history.whole(start)
+    return row[column] if row else 0

@@ -16,6 +16,7 @@ from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 from functools import cached_property
+from operator import is_
 from typing import Final, Protocol, TypeAlias
 
 import numpy as np
@@ -279,9 +280,9 @@ and of places."""
 @dataclass
 class _Hour:
     packed: _Packed
-    traffic: tuple[int, ...]
+    whole: Sequence[int]
     rows: PagedRows | None = None
-    """The sum of all sources, by the segment ids of `History`; None until the hour is needed."""
+    """The sum of all sources, by the segment ids of `History`; None until it is needed."""
 
 
 class HourHistory:
@@ -297,8 +298,7 @@ class HourHistory:
         self.lost: frozenset[int] = frozenset()
         """Starts of hours whose sums would be too small."""
         self.doubtful: frozenset[int] = frozenset()
-        """Starts of hours whose scores say nothing: they are taken as lost from the next `take`
-        on."""
+        """Starts of hours whose scores say nothing: lost from the next `take` on."""
         self.fallen: Mapping[tuple[Segment, int], Set[int]] = {}
         """(segment, index of the metric) → starts of the hours in which the score had fallen: they
         do not say what is usual of it."""
@@ -316,7 +316,7 @@ class HourHistory:
             if before is not None and _are_the_same(before.packed, packed):
                 hours[start] = before
             else:
-                hours[start] = _Hour(packed, _traffic(sources, start, self.plan))
+                hours[start] = _Hour(packed, _whole(sources, start, self.plan))
         self._hours = hours
 
     @property
@@ -327,9 +327,12 @@ class HourHistory:
     def traffic(self) -> dict[int, tuple[float, ...]]:
         """Start of each hour → its `TRAFFIC_COLUMNS`, of the whole; NaN of those that are lost."""
         unknown = (math.nan,) * len(TRAFFIC_COLUMNS)
-        return {start: hour.traffic for start, hour in self._hours.items()} | dict.fromkeys(
-            self.lost, unknown
-        )
+        known = {s: tuple(of.whole[c] for c in TRAFFIC_COLUMNS) for s, of in self._hours.items()}
+        return known | dict.fromkeys(self.lost, unknown)
+
+    def whole(self, start: int) -> Sequence[int]:
+        """(columns,): the row of the whole in one hour; none where no source contains it."""
+        return self._hours[start].whole if start in self._hours else ()
 
     def summed(self, weights: Mapping[int, float], selection: Selection) -> Floats:
         """(selected segments, columns): the rows of some hours, each times its weight. Raises
@@ -438,12 +441,10 @@ class HourHistory:
 
 def _are_the_same(before: _Packed, now: _Packed) -> bool:
     """Whether both are the same objects: a mirror replaces the pages of an hour that changed."""
-    return len(before) == len(now) and all(
-        one is other for one, other in zip(before, now, strict=True)
-    )
+    return len(before) == len(now) and all(map(is_, before, now))
 
 
-def _traffic(sources: HourSources, start: int, plan: Plan) -> tuple[int, ...]:
+def _whole(sources: HourSources, start: int, plan: Plan) -> list[int]:
     pages = zip(sources.each, sources.pages(start), strict=True)
-    wholes = [source.hour_rows(plan, start, 0)[0] for source, of in pages if of and 0 in of]
-    return tuple(sum(int(row[column]) for row in wholes) for column in TRAFFIC_COLUMNS)
+    rows = [source.hour_rows(plan, start, 0)[0] for source, of in pages if of and 0 in of]
+    return sum(rows, np.zeros(plan.row_width, np.int64)).tolist()
