@@ -170,15 +170,6 @@ class QueryHead(msgspec.Struct, array_like=True, frozen=True):
     """As in `LaneQueries`."""
 
     @property
-    def not_dropped_ms(self) -> int | None:
-        """The first hour that was never dropped. Where an earlier version wrote the head, that is
-        not known, and the first one that is stored was not. None: none was dropped."""
-        if self.kept_from_ms is not None:
-            return self.kept_from_ms
-        opened = () if self.hour_ms is None else (self.hour_ms,)
-        return min((*self.hours, *self.lost, *opened), default=None)
-
-    @property
     def example_keys(self) -> list[str]:
         """The keys of the examples of hours that are over."""
         return [row_pages.examples_hour_key(start) for start in self.examples]

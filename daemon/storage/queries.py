@@ -152,7 +152,7 @@ def restored(lane: Lane, head: QueryHead, blobs: Mapping[str, bytes | None]) -> 
     queries.stored, queries.lost = dict(head.hours), set(head.lost)
     queries.closed_ms, queries.last_counts = head.closed_ms, head.last_counts
     queries.unicode, queries.missing_since_ms = head.unicode, head.missing_since_ms
-    queries.kept_from_ms = head.not_dropped_ms
+    queries.kept_from_ms = head.kept_from_ms
     examples: list[StoredExamples] = []
     for key in head.part_keys:
         data = blobs.get(key)

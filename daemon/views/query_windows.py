@@ -69,7 +69,7 @@ class LaneHours:
         hour_ms, unsettled, kept_ms = plan.hour_ms, range(0), 0
         if settled_before is not None:
             first_ms = queries_kept_from(settled_before, plan.queries, hour_ms)
-            kept_ms = latest((first_ms, head.not_dropped_ms)) or 0
+            kept_ms = latest((first_ms, head.kept_from_ms)) or 0
         quiet_ms = None if idle_ms is None else idle_ms - QUIET_HOURS * hour_ms
         if quiet_ms is not None and quiet_ms >= expires_ms:
             timing, settled_ms = plan.timing, settled_before or 0

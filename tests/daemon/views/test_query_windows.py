@@ -27,10 +27,8 @@ from relevanced.daemon.storage import (
     Layouts,
     QueryHead,
     head_of,
-    pack,
     plan_repair,
     rebuild,
-    unpack,
 )
 from relevanced.daemon.views import QUIET_HOURS, LaneHours, QueryPages, QueryWindow, window_of
 from relevanced.metrics import parse
@@ -179,23 +177,6 @@ def test_no_hour_lacks_the_lanes_that_kept_fewer_days(seed: int) -> None:
             shown_hours += len(assert_true(site, name).hours)
     print(f"{shown_hours} hours")
     assert shown_hours
-
-
-def test_hours_that_an_earlier_version_may_have_dropped_are_not_shown() -> None:
-    """Its heads do not say which."""
-    plan = replace(KEPT, queries=QueryPlan(min_users=0, days=1))
-    site = Site([Partition(), Partition(plan)])
-    for partition in site.partitions:
-        partition.search(range(0, 48 * 60, 30))
-    fields = site.partitions[1].store.fields
-    head = msgspec.structs.replace(unpack(fields["queries"], QueryHead), kept_from_ms=None)
-    fields["queries"] = pack(head)
-    kept_ms = min(head.hours)
-    assert assert_true(site, "7d").hours.start == kept_ms > START_MS
-    site.partitions[1].plan = KEPT
-    for partition in site.partitions:
-        partition.search(range(48 * 60, 50 * 60, 30))
-    assert assert_true(site, "7d").hours.start == kept_ms
 
 
 def test_lane_with_events_of_which_nothing_has_settled_is_waited_for() -> None:
