@@ -239,14 +239,15 @@ class Exporter:
         return self._has_lease and (term.serves or (term.successor or term.predecessor) is None)
 
     async def _lead(self) -> bool:
-        """Whether this process serves the series of all the traffic; when it begins to, restore
-        the selection that the process before stored."""
+        """Whether this process serves the series of all the traffic; when it begins to, or comes
+        back after its lease was over, restore what the process before stored."""
         asked_s = self._monotonic()
         leads = await self._coordination.lease(self._token, LEASE_MS)
         self._telemetry.exporter_lease_held.set(leads)
+        was_over = not self._has_lease or asked_s - self._renewed_s >= LEASE_MS / 1000
         if leads:
             self._renewed_s = asked_s
-        if leads and not self._has_lease:
+        if leads and was_over:
             stored = await self._coordination.stored_selection()
             self._publisher.previous = kept.restored_selection(stored)
             await self._restore_changes()

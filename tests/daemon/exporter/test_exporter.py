@@ -295,6 +295,41 @@ async def test_an_exporter_alone_without_redis_serves_its_series_for_a_minute_an
     assert counted in b"".join(outlet.published.text.plain)
 
 
+@pytest.mark.parametrize(("away_s", "reads"), [(9.0, 1), (30.0, 2)])
+async def test_a_holder_whose_lease_was_over_reads_again_what_another_may_have_stored(
+    away_s: float, reads: int, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr("relevanced.daemon.exporter.exporter.REFRESH_EVERY_S", 0.0)
+    served = list[bool]()
+
+    class Link(Namespace):
+        read = 0
+
+        async def lease(self, token: str, silence_ms: int) -> bool:
+            if len(served) == 1:
+                raise Unavailable("Redis: away")
+            return True
+
+        async def stored_selection(self) -> bytes | None:
+            self.read += 1
+            return self.selection
+
+    def done(now: Published) -> bool:
+        served.append(bool(now.text.plain))
+        return len(served) == 3
+
+    outlet, link = Outlet(done), Link()
+    fixed = (Lane(delta(3)), link, PLAN, Telemetry("test"), outlet, outlet.stop)
+    exporter = Exporter(
+        *fixed,
+        lambda: START_MS / 1000 + 10,
+        monotonic=lambda: 100.0 if len(served) < 2 else 100.0 + away_s,
+    )
+    async with asyncio.timeout(PATIENCE_S):
+        await exporter.run()
+    assert served == [True] * 3 and link.read == reads
+
+
 async def test_after_a_roll_back_all_processes_answer_what_is_stored(monkeypatch: Any) -> None:
     """While the counters of the one that serves them stay where they were."""
 
