@@ -197,17 +197,11 @@ def relaid(lane: Lane, plan: Plan, since: Since) -> tuple[Lane, Since]:
     tilings = tilings_of(lane.plan.timing, plan.timing, lane.watermark_ms)
     change = _Change(lane.plan, plan, lane.settled_before, next_pane_ms(lane), since, tilings)
     new = replace(
-        lane,
+        lane.without_rows(),
         plan=plan,
         states=GainStates(plan),
         texts=AttributeTexts(plan),
         width=plan.row_width,
-        panes={},
-        hours={},
-        pages=set(),
-        hour_pages=set(),
-        dropped=[],
-        dropped_hours=[],
         totals=PagedRows(plan.row_width),
         segments=_segments(lane, plan),
         groupings=_groupings(lane, plan),

@@ -15,7 +15,7 @@ writer needs only the one hour that may still change.
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final, TypeAlias, TypeVar
+from typing import Final, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -241,6 +241,11 @@ class RowSet:
     def _drop(self, hours: Iterator[tuple[int, Collection[int]]]) -> None:
         self.dropped_hours += [(start, page) for start, pages in hours for page in pages]
 
+    def without_rows(self) -> Self:
+        """The same without the rows in memory, for those under another plan. Between batches."""
+        empty = replace(self, panes={}, hours={}, pages=set(), hour_pages=set())
+        return replace(empty, dropped=[], dropped_hours=[])
+
     def mark_all_rows(self) -> None:
         """Let the next commit write all rows that are in memory."""
         self.pages |= {(key, page) for key, of in self.panes.items() for page in of.page_numbers}
@@ -265,19 +270,6 @@ class OptionalRows(RowSet):
         `since_ms`."""
         self.from_slot, self.since_ms = from_slot, since_ms
 
-    def without_rows(self: "OptionalRowsT") -> "OptionalRowsT":
-        """The same without the rows in memory, for those under a plan with the same columns.
-        Between batches."""
-        return replace(
-            self,
-            panes={},
-            hours={},
-            pages=set(),
-            hour_pages=set(),
-            dropped=[],
-            dropped_hours=[],
-        )
-
     def go_on_from(self, former: "OptionalRows") -> None:
         """Take over what does not depend on the plan from the rows under another one."""
 
@@ -292,6 +284,3 @@ class OptionalRows(RowSet):
         if plan.history_hours:
             self.drop_hours(kept_from(settled_before, plan))
         self.drop_panes(plan.timing, watermark_ms)
-
-
-OptionalRowsT = TypeVar("OptionalRowsT", bound=OptionalRows)
