@@ -6,8 +6,8 @@ and no older than two weeks. So its cost does not grow with the length of the re
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import zip_longest
-from typing import Final, TypeAlias
+from itertools import chain, zip_longest
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -71,13 +71,20 @@ from ..views import TRAFFIC_COLUMNS, Selection, without_fallen
 from .buckets import BucketsOverTime, JudgedHours
 from .driver import judged_rows
 
-Fallen: TypeAlias = tuple[
-    tuple[Story, ...], tuple[Story, ...], tuple[Story, ...], tuple[FeedbackGap, ...]
-]
-"""(the changes that are open at the end, those that are over, what is undecided at the end, when
-feedback was missing)."""
 _Earlier: TypeAlias = tuple[Floats | None, Floats | None, Booleans | None]
 """(usual, yesterday, steps) of hours, as in a `ScoreTimeline`."""
+
+
+class Fallen(NamedTuple):
+    """The changes that are open at the end, those that are over, what is undecided at the end, and
+    when feedback was missing."""
+
+    open_now: tuple[Story, ...] = ()
+    over: tuple[Story, ...] = ()
+    cannot_tell: tuple[Story, ...] = ()
+    gaps: tuple[FeedbackGap, ...] = ()
+
+
 FINE_MS: Final = 6 * HOUR_MS
 """A look has bins as they are recorded for at least so long."""
 CELLS_PER_MS: Final = 2
@@ -106,7 +113,7 @@ def fallen(
     """What fell, with the design effect of the settings, or that of a site of which none has been
     measured. Of judged scores with what grades them, and what did afterwards."""
     if not len(found.starts):
-        return (), (), (), ()
+        return Fallen()
     bins = RecordedBins(found, change_settings)
     falls, faults = _followed(bins, replace(bins.look(bins.fine), graded=graded))
     whole = replace(bins.look(bins.whole(falls)), graded=graded)
@@ -127,7 +134,7 @@ def fallen(
         calls = _calls(replace(look, timeline=look.timeline.alone))
         cannot_tell += undecided(scene, whole.timeline, calls, stories)
     over = Scene(whole, counts, change_settings).ended(faults, 0.0)
-    return open_now, over, cannot_tell, bins.gaps
+    return Fallen(open_now, over, cannot_tell, bins.gaps)
 
 
 def judged_fallen(
@@ -148,12 +155,7 @@ def judged_fallen(
         part = range(max(graded.since_ms, span.start), stop)
         found = BucketsOverTime.of(judged.buckets(lane, part, length_ms), lane, shown, part, plan)
         of_files.append(fallen(found, change_settings.of_judged, graded, other))
-    return (
-        tuple(story for open_now, *_ in of_files for story in open_now),
-        tuple(story for _, over, *_ in of_files for story in over),
-        tuple(story for *_, cannot_tell, _ in of_files for story in cannot_tell),
-        (),
-    )
+    return Fallen(*(tuple(chain(*parts)) for parts in zip(*of_files, strict=True)))
 
 
 def lacking(found: BucketsOverTime) -> str | None:

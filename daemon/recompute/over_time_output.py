@@ -80,26 +80,25 @@ def print_over_time(replayed: Replayed, config: Config, asked: Asked, output: st
     found, judged = BucketsOverTime.of(replayed.buckets, lane, shown, span, lane.plan), None
     if replayed.judged is not None:
         judged = over_time.judged_over_time(replayed.judged, lane, found, span)
-    nothing: Fallen = ((), (), (), ())
-    stories = fallen(found.settled, config.resolved_changes) if asked.needs_changes else nothing
+    fell = fallen(found.settled, config.resolved_changes) if asked.needs_changes else Fallen()
     if asked.changes:
-        both, judged_both = ((*each[0], *each[1]) for each in (stories, by_judgements))
+        both, judged_both = ((*each.open_now, *each.over) for each in (fell, by_judgements))
         found_incidents = incidents(both, judged_both, lane.plan.timing.attribution_ms)
         for line in over_time.changes_text(
-            found.settled, found_incidents, judged_ms, by_judgements[2], stories[3]
+            found.settled, found_incidents, judged_ms, by_judgements.cannot_tell, fell.gaps
         ):
             print(line)
     elif asked.every_ms is not None:
         _print(found, judged, output)
     if asked.plot is None:
         return 0
-    return _draw(found, judged or (), (*stories[0], *stories[1]), asked.plot)
+    return _draw(found, judged or (), (*fell.open_now, *fell.over), asked.plot)
 
 
 def _judged_fallen(replayed: Replayed, shown: Selection, config: Config, asked: Asked) -> Fallen:
     """The falls of judged scores, where it is asked which fell. Before the lane is finished."""
     if replayed.judged is None or replayed.buckets is None or not asked.changes:
-        return (), (), (), ()
+        return Fallen()
     span, length_ms = range(asked.from_ms, asked.to_ms), replayed.buckets.length_ms
     change_settings = config.resolved_changes
     return judged_fallen(replayed.judged, replayed.lane, shown, span, length_ms, change_settings)
