@@ -87,6 +87,27 @@ class Daemon:
             text = self.text(f"{path}.csv{asked}" if output == "csv" else path + asked)
         return text.removesuffix("\n")
 
+    def print_list(
+        self,
+        path: str,
+        given: Mapping[str, str],
+        output: str,
+        kind: type[T],
+        table: Callable[[T], str],
+        csv: Callable[[T], str | bytes],
+        more: Callable[[T], str],
+    ) -> None:
+        """Print the answer at a path that has a list, in one of the formats. `more` says what it
+        leaves out, "" where that is nothing: CSV has no place for it, and it goes to the standard
+        error. Raises click.ClickException."""
+        if output != "csv":
+            click.echo(self.printed(path, given, output, kind, table))
+            return
+        found = self.fetched(f"{path}?{urlencode(given)}", kind)
+        click.echo(csv(found), nl=False)
+        if left := more(found):
+            click.echo(left, err=True)
+
 
 def daemon_at(url: str | None, config_file: str | None) -> Daemon:
     """The daemon at a URL, or at the address that a configuration listens on. Raises

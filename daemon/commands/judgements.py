@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from io import BytesIO
 from itertools import combinations
-from urllib.parse import urlencode
 
 import click
 import numpy as np
@@ -70,13 +69,13 @@ def missing_command(
     judgements.missing = true in the daemon's configuration.
     """
     daemon, given = daemon_at(url, config_file), {"window": window, "limit": str(limit)}
-    if output != "csv":
-        click.echo(daemon.printed(MISSING_PATH, given, output, UnjudgedItems, missing_table))
-        return
-    found = daemon.fetched(f"{MISSING_PATH}?{urlencode(given)}", UnjudgedItems)
-    click.echo(csv_of(found, "rows", UnjudgedItem), nl=False)
-    if more := _more(found):  # the file is for raters
-        click.echo(more, err=True)
+    daemon.print_list(
+        MISSING_PATH, given, output, UnjudgedItems, missing_table, _missing_csv, _more
+    )
+
+
+def _missing_csv(found: UnjudgedItems) -> bytes:
+    return csv_of(found, "rows", UnjudgedItem)
 
 
 def missing_table(found: UnjudgedItems) -> str:

@@ -2,7 +2,8 @@
 file of classes from what it has counted.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from functools import partial
 from typing import Final
 from urllib.parse import urlencode
 
@@ -134,19 +135,8 @@ def queries_command(
         click.echo(daemon.printed(DETAIL_PATH, given, output, QueryDetail, detail_text))
     else:
         given |= {"order": order, "limit": str(limit)}
-        _print_list(daemon, given, output)
-
-
-def _print_list(daemon: Daemon, given: Mapping[str, str], output: str) -> None:
-    """Print the list with these parameters; of CSV, which has no place for it, what is left out
-    goes to the standard error. Raises click.ClickException."""
-    if output != "csv":
-        click.echo(daemon.printed(QUERIES_PATH, given, output, Queries, query_table))
-        return
-    found = daemon.fetched(f"{QUERIES_PATH}?{urlencode(given)}", Queries)
-    click.echo(query_text(found, output), nl=False)
-    if found.next is not None:
-        click.echo(more_text(found), err=True)
+        csv = partial(query_text, output="csv")
+        daemon.print_list(QUERIES_PATH, given, output, Queries, query_table, csv, more_text)
 
 
 def _refuse_of_lists() -> None:

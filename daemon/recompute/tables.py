@@ -297,13 +297,14 @@ def _notes(found: Queries, more: str) -> Iterator[str]:
         bounds = (found.carried_at_least, found.carried_at_most)
         parts = dict.fromkeys(f"{min(max(part, 0.0), 1.0):.0%}" for part in bounds)
         yield f"The first ten carry {' to '.join(parts)} of the change of all."
-    if found.next is not None:
-        yield more_text(found, more)
+    if left := more_text(found, more):
+        yield left
 
 
 def more_text(found: Queries, more: str = "--limit") -> str:
-    """How many rows follow those of the first page, and how to see them."""
-    return f"{found.listed - len(found.rows):,} more: {more}"
+    """How many rows follow those of the first page, and how to see them; "" where none do."""
+    left = found.listed - len(found.rows)
+    return "" if found.next is None else f"{left:,} more: {more}"
 
 
 def title_of(name: str) -> Text:
