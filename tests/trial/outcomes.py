@@ -40,7 +40,7 @@ class Outcome:
     says: str = ""
     """The summary of the alert."""
     seconds: int = 0
-    """From the fault to the state `firing`."""
+    """From the fault to the state `firing`; 0 where it fires already."""
     notifications: int = 0
     ends_seconds: int | None = None
     """From the repair to the end of all alerts; None where that was not waited for."""
@@ -60,7 +60,7 @@ class Outcome:
             alert=first.name,
             severity=first.labels["severity"],
             says=first.text.split(" | ")[0],
-            seconds=round(first.at_s - broken_s),
+            seconds=max(round(first.at_s - broken_s), 0),
             notifications=sum(each.step is Step.NOTIFIED for each in seen),
             ends_seconds=None if ends is None else round(ends),
             rules=digest(first.name),
