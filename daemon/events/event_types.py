@@ -117,10 +117,10 @@ SKIP_REASONS: Final = (TOMBSTONE, "no_list", "no_item", "no_query_id")
 """Counted like rejections, but nothing is wrong with the record: it is never dead-lettered."""
 NOT_MAPPED: Final = "not_mapped"
 """The reason to skip what no table of a mapping describes."""
-DROP_REASONS: Final = ("long_value", "bad_value", "long_name", "bad_query")
+DROP_REASONS: Final = ("long_value", "bad_value", "long_name", "bad_query", "two_variants")
 """Values that were left out of an impression, which counts without them: of attributes and
 experiments, too long, neither text nor number nor truth value, or under a name that is too long;
-and queries, where they are kept, that are no text."""
+queries, where they are kept, that are no text; and an experiment with two variants."""
 
 
 class Impression(msgspec.Struct, frozen=True, gc=False):

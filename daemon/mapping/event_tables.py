@@ -120,6 +120,7 @@ class ValueTexts:
     def __init__(self) -> None:
         self.texts: dict[str, str] = {}
         self.dropped: list[str] = []
+        self._disputed: set[str] = set()
 
     def add(self, name: str, value: object) -> None:
         """Take the value of a name; null and an empty text are none."""
@@ -130,6 +131,12 @@ class ValueTexts:
             self.dropped.append("bad_value")
         elif too_long(name) or too_long(text):
             self.dropped.append("long_name" if too_long(name) else "long_value")
+        elif name in self._disputed or self.texts.get(name, text) != text:
+            # An experiment that is listed twice. Whichever arm got the impression would be moved
+            # by what the other arm did to it: neither gets it.
+            self.texts.pop(name, None)
+            self._disputed.add(name)
+            self.dropped.append("two_variants")
         else:
             self.texts[name] = text
 

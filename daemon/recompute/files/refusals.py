@@ -33,6 +33,7 @@ RULES: Final = {
     "bad_value": "attributes, experiments: a value must be text, a number or a truth value",
     "long_name": "attributes, experiments: a name must have at most 256 bytes",
     "bad_query": "query: must be text",
+    "two_variants": "experiments: an impression must have at most one variant of each",
 }
 """The rules of the reasons that come without a sentence about the value."""
 

@@ -133,6 +133,16 @@ def test_experiments_have_three_shapes(keys: str, value: dict[str, Any]) -> None
     assert impression(f"{OWN}experiments = {keys}", shown(**value)).experiments == {"ranker": "new"}
 
 
+def test_an_experiment_with_two_variants_in_one_impression_has_neither() -> None:
+    keys = 'experiments = { list = "ab", name = "n", variant = "v" }'
+    listed = [{"n": n, "v": v} for n, v in ("ra", "sc", "rb", "sc", "ra")]
+    found = events_of(OWN + keys, shown(ab=listed))
+    assert found == [
+        Impression("q1", AT_MS, ("a", "b"), experiments={"s": "c"}),
+        *[Rejected("two_variants")] * 2,
+    ]
+
+
 def test_an_empty_text_is_no_attribute_and_no_variant() -> None:
     keys = 'attributes = { country = "c", "*" = "rest" }\nexperiments = { ranker = "v" }'
     found = impression(OWN + keys, shown(c="", rest={"d": "", "e": "x"}, v=""))
