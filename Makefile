@@ -7,7 +7,7 @@
 #   make screenshots                takes the README's pictures of the running demo
 #   make page-pictures              the page at a break and later, on a desktop, a phone and in the dark, in .pictures
 #   make bench PART="end_to_end redis" SCALE=0.1    some parts of the benchmark, with fewer records; ARGS="--runs 3" gives medians of three runs
-#   make chaos SEED=7 ROUNDS=20     faults on real servers; without SEED another one each time
+#   make chaos SEED=7 ROUNDS=20     faults on real servers; without SEED another one each time; MINUTES=5 ends it sooner
 #   make fuzz TIMES=100             hostile records, so many times the examples of make test-rest
 #   make soak HOURS=24              hours of event time in minutes: memory, keys, sockets stay flat
 #   make same-bytes FILE=before.json           writes the hashes of what moves of code must leave equal; then compares with them
@@ -42,7 +42,7 @@ mutants: .venv/.has-test
 	$(BIN)/python -m tests.mutants $(NAME)
 
 chaos: .venv/.has-test
-	$(BIN)/python -m tests.chaos $(if $(SEED),--seed $(SEED)) $(if $(ROUNDS),--rounds $(ROUNDS))
+	$(BIN)/python -m tests.chaos $(if $(SEED),--seed $(SEED)) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(MINUTES),--minutes $(MINUTES))
 
 fuzz: .venv/.has-test
 	RELEVANCED_FUZZ=$(or $(TIMES),100) $(BIN)/python -m pytest tests/fuzz $(ARGS)

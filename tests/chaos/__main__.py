@@ -1,14 +1,16 @@
 """`make chaos`: rounds of faults on real servers; checks that no event was lost or counted twice.
 
-    python -m tests.chaos [--seed N] [--rounds N]
+    python -m tests.chaos [--seed N] [--rounds N] [--minutes N]
 
-Round r has the seed N + r, so that a failed round can be repeated alone. The last line states the
-result; the exit code is 1 if a round failed.
+Round r has the seed N + r, so that a failed round can be repeated alone. Once so many minutes have
+passed, no further round begins. The last line states the result; the exit code is 1 if a round
+failed.
 """
 
 import argparse
 import asyncio
 import logging
+import math
 import random
 import shutil
 import sys
@@ -30,13 +32,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="chaos", description="Faults on real servers.")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
     parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--minutes", type=float, default=math.inf)
     given = parser.parse_args()
     logging.getLogger("aiokafka").setLevel(
         logging.CRITICAL
     )  # it logs every outage that the faults cause
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
     directory = Path(tempfile.mkdtemp(prefix="chaos-"))
-    passed = asyncio.run(run(directory, given.seed, given.rounds))
+    passed = asyncio.run(run(directory, given.seed, given.rounds, given.minutes))
     if passed:
         shutil.rmtree(directory)
     else:
@@ -44,14 +47,17 @@ def main() -> int:
     return 0 if passed else 1
 
 
-async def run(directory: Path, seed: int, rounds: int) -> bool:
+async def run(directory: Path, seed: int, rounds: int, minutes: float) -> bool:
     """Play the rounds; returns False at the first one that fails."""
     print(f"chaos: SEED={seed} ROUNDS={rounds}", flush=True)
-    faults = lost = doubled = silent = 0
+    last_s = time.monotonic() + 60 * minutes
+    played = faults = lost = doubled = silent = 0
     sent = Counter[str]()
     async with Stage(directory) as stage:
         for index in range(rounds):
             began_s = time.monotonic()
+            if played and began_s > last_s:
+                break
             planned = plan(seed + index)
             try:
                 result = await play(stage, planned, directory / f"round-{planned.seed}")
@@ -60,7 +66,7 @@ async def run(directory: Path, seed: int, rounds: int) -> bool:
             except Exception as error:
                 error.add_note(f"in round {planned.seed}")
                 raise
-            faults, lost = faults + result.faults, lost + result.lost
+            played, faults, lost = played + 1, faults + result.faults, lost + result.lost
             doubled, silent = doubled + result.doubled, silent + result.silent
             sent += result.sent
             if not result.passed:
@@ -71,7 +77,7 @@ async def run(directory: Path, seed: int, rounds: int) -> bool:
             report_round(planned, result, time.monotonic() - began_s)
             shutil.rmtree(directory / f"round-{planned.seed}")
     print(
-        f"chaos: {rounds} rounds, {faults} faults, {lost} lost, {doubled} doubled, {silent} silent;"
+        f"chaos: {played} rounds, {faults} faults, {lost} lost, {doubled} doubled, {silent} silent;"
         f" stages sent {sent[chain.REPEAT]} repeats and {sent[chain.EARLY]} early"
     )
     return True
