@@ -20,6 +20,9 @@ PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTHON_FOLDERS := daemon deploy metrics tests
 NEEDS_PYTHON = "import sys; sys.exit(sys.version_info < (3, 11))"
 
+# Hundreds of processes that the tests start would each compile all modules anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test test-rest test-all durations mutants same-bytes chaos fuzz soak bench-metrics bench-experiments bench-alerts bench-queries bench-touch lint format lock sbom dist clean dashboards rules tables doctor-examples query-examples chart-readme screenshots page-pictures bench bench-compare trial
 .DELETE_ON_ERROR:
 
