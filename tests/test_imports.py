@@ -169,25 +169,28 @@ def imports(module: str, text: str, is_package: bool) -> tuple[Import, ...]:
 
 
 def _imports(module: str, text: str, is_package: bool) -> Iterator[Import]:
-    tree = parsed(text)
-    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
-    local = {
-        id(inner)
-        for outer in ast.walk(tree)
-        if isinstance(outer, functions)
-        for inner in ast.walk(outer)
-    }
-    for node in ast.walk(tree):
+    # The trees of the callers are most of all and are asked once: kept, they slow all else down.
+    tree = parsed(text) if is_product(module) else ast.parse(text)
+    for node, local in statements(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
-                yield Import(full_name(alias.name), node.lineno, id(node) in local, False)
+                yield Import(full_name(alias.name), node.lineno, local, False)
         elif isinstance(node, ast.ImportFrom):
             level = node.level - is_package
             here = [module, *parents(module), ""][level] if node.level else ""
             base = ".".join(filter(None, (here, node.module)))
             for alias in node.names:
                 name = full_name(f"{base}.{alias.name}")
-                yield Import(name, node.lineno, id(node) in local, node.level > 0)
+                yield Import(name, node.lineno, local, node.level > 0)
+
+
+def statements(node: ast.AST, local: bool = False) -> Iterator[tuple[ast.AST, bool]]:
+    """All statements below one, and whether each stands in a function."""
+    for field in ("body", "handlers", "orelse", "finalbody", "cases"):
+        for inner in getattr(node, field, ()):
+            yield inner, local
+            is_function = isinstance(inner, (ast.FunctionDef, ast.AsyncFunctionDef))
+            yield from statements(inner, local or is_function)
 
 
 def full_name(name: str) -> str:
