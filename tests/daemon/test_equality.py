@@ -45,8 +45,8 @@ from tests.streams import (
 from tests.ubi_streams import random_ubi_records
 from tests.whole_batch import process_batch
 
-SEEDS = seeds(40)
-FEWER_SEEDS = seeds(8)
+SEEDS = seeds(16)
+FEWER_SEEDS = seeds(6)
 OTHER_CONFIGS: Final[dict[str, OracleConfig]] = {
     "fractions": OracleConfig(
         windows_s=(60, 600),

@@ -29,7 +29,7 @@ from tests.oracle import Accepted, LaneResult, OracleConfig, Record
 from tests.seeds import seeds
 from tests.streams import random_records, topic_names
 
-SEEDS = seeds(10)
+SEEDS = seeds(6)
 FEW = replace(CONFIG, max_segments=1)
 """So few values are admitted that many impressions count as `other`."""
 CONFIGS: Final = {

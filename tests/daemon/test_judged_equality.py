@@ -60,7 +60,7 @@ from tests.whole_batch import process_batch
 NAMES = ("nDCG@3", "P@2", "Judged@3")
 PLAN = judged_plan(NAMES, relevant_from=2, max_grade=3)
 FULL = [metric.name for metric in PLAN.metrics]
-SEEDS = seeds(10)
+SEEDS = seeds(7)
 Files = dict[IndexEntry, Judgements]
 
 

@@ -28,7 +28,7 @@ from tests.seeds import seeds
 from tests.streams import SMALL_CONFIG, random_records, topic_names
 
 CONFIG = replace(SMALL_CONFIG, max_segments=100, history_hours=48)
-SEEDS = seeds(12)
+SEEDS = seeds(7)
 Decoded = dict[str, tuple[dict[str, tuple[list[int], int, object]], list[int], int]]
 
 

@@ -71,11 +71,12 @@ def test_source_distribution_holds_what_the_wheel_is_built_from(built: Path) -> 
     )
 
 
-@pytest.fixture(scope="module", params=[11, 12, 13, 14])
+@pytest.fixture(scope="module", params=[11, 13, 14])
 def fresh(
     request: pytest.FixtureRequest, built: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
-    """A new virtual environment of a Python that has the built wheel, and no extra."""
+    """A new virtual environment, of the oldest Python and of the newest, that has the built wheel
+    and no extra."""
     python = interpreter(request.param)
     if python is None:
         pytest.skip(f"no Python 3.{request.param}")

@@ -28,7 +28,7 @@ from tests.seeds import seeds
 from tests.streams import SMALL_CONFIG, random_records, topic_names
 from tests.whole_batch import process_batch
 
-SEEDS = seeds(12)
+SEEDS = seeds(7)
 CONFIG: Final = replace(SMALL_CONFIG, max_segments=1000)
 OTHERS: Final[dict[str, OracleConfig]] = {
     "a metric more": replace(CONFIG, metric_names=(*CONFIG.metric_names, "AP@3")),

@@ -148,7 +148,7 @@ def changed_and_undisturbed(seed: int, *names: str) -> tuple[ChangingMachine, Ma
     return machine, undisturbed
 
 
-SEEDS: Final = seeds(30)
+SEEDS: Final = seeds(15)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -192,7 +192,7 @@ FULL: Final = {
 """Groupings have more values than these admit."""
 
 
-@pytest.mark.parametrize("seed", seeds(12))
+@pytest.mark.parametrize("seed", seeds(8))
 def test_groupings_that_are_full_depend_on_the_offsets_of_the_change_alone(seed: int) -> None:
     """Not on batches, crashes and restarts."""
     rng = random.Random(seed)
@@ -277,7 +277,7 @@ HISTORIES: Final = {
 }
 
 
-@pytest.mark.parametrize("seed", seeds(12))
+@pytest.mark.parametrize("seed", seeds(8))
 def test_no_hour_lacks_the_lanes_that_kept_less(seed: int) -> None:
     """Also while one of them does not keep more yet, and where one is behind the other."""
     rng, plan = random.Random(seed), HISTORIES["long"]
@@ -310,7 +310,7 @@ def test_no_hour_lacks_the_lanes_that_kept_less(seed: int) -> None:
         assert set(histories[0].starts) - histories[0].lost
 
 
-@pytest.mark.parametrize("seed", seeds(12))
+@pytest.mark.parametrize("seed", seeds(8))
 def test_other_of_a_new_grouping_starts_at_0(seed: int) -> None:
     rng = random.Random(seed)
     records = random_records(rng, topics=1, partitions=1, events=300, config=CONFIG)
