@@ -2,7 +2,6 @@
 feedback for each item that it is about. Pure.
 """
 
-import json
 import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
@@ -21,7 +20,6 @@ from ..events import (
     identifier,
     kind_text,
     refused,
-    too_long,
 )
 from .expressions import (
     ALL_MEMBERS,
@@ -36,6 +34,7 @@ from .expressions import (
     TimeFormat,
 )
 from .times import time_ms
+from .value_texts import ValueTexts, scalar_text
 
 _WHOLE: Final = re.compile(r"-?\d{1,18}", re.ASCII)
 JOINED_BY: Final = "|"
@@ -96,13 +95,6 @@ def optional_id(found: Evaluation, expression: Expression | None, value: object)
     return None if expression is None or text in (None, "") else identifier(expression.name, text)
 
 
-def scalar_text(value: object) -> str | None:
-    """Return a text, a number or a truth value as text; None for null, objects and arrays."""
-    if value is None or isinstance(value, (dict, list)):
-        return None
-    return value if isinstance(value, str) else json.dumps(value)
-
-
 def elements_of(found: object, expression: Expression, most: int) -> list[object]:
     """Return the elements of an array. Raises InvalidField for another value, and for an array of
     more than `most` elements."""
@@ -112,54 +104,6 @@ def elements_of(found: object, expression: Expression, most: int) -> list[object
         rule = f"{len(found)} elements: must be <= {most}"
         raise InvalidField("too_large", f"{expression.name}: {rule}")
     return found
-
-
-class ValueTexts:
-    """Gathers attributes or experiments: what cannot be one is left out, and its reason noted."""
-
-    def __init__(self) -> None:
-        self.texts: dict[str, str] = {}
-        self.dropped: list[str] = []
-        self._disputed: set[str] = set()
-
-    def add(self, name: str, value: object) -> None:
-        """Take the value of a name; null and an empty text are none."""
-        if value is None or value == "":
-            return
-        text = scalar_text(value)
-        if text is None:
-            self.dropped.append("bad_value")
-        elif too_long(name) or too_long(text):
-            self.dropped.append("long_name" if too_long(name) else "long_value")
-        elif name in self._disputed or self.texts.get(name, text) != text:
-            # An experiment that is listed twice. Whichever arm got the impression would be moved
-            # by what the other arm did to it: neither gets it.
-            self.texts.pop(name, None)
-            self._disputed.add(name)
-            self.dropped.append("two_variants")
-        else:
-            self.texts[name] = text
-
-    def add_scalars(self, members: object) -> None:
-        """Take the scalar members of an object that have no value yet."""
-        if isinstance(members, dict):
-            self.add_members(
-                {
-                    name: value
-                    for name, value in members.items()
-                    if name not in self.texts and not isinstance(value, (dict, list))
-                }
-            )
-        elif members is not None:
-            self.dropped.append("bad_value")
-
-    def add_members(self, members: object) -> None:
-        """Take all members of an object."""
-        if isinstance(members, dict):
-            for name, value in members.items():
-                self.add(name, value)
-        elif members is not None:
-            self.dropped.append("bad_value")
 
 
 MOST_ITEMS: Final = 10_000

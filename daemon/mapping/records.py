@@ -40,7 +40,7 @@ from ..events import (
 from ..schemas import JSON, Bodies, Framing, SchemaBook
 from .cloudevents import Headers, unwrapped
 from .compiled.compiled_source import Compiled, compiled
-from .event_tables import drops, elements_of, feedback_of, impression_of, is_feedback, scalar_text
+from .event_tables import drops, elements_of, feedback_of, impression_of, is_feedback
 from .expressions import (
     Evaluation,
     Expression,
@@ -53,6 +53,7 @@ from .expressions import (
 )
 from .functions import Surroundings
 from .members import members_of
+from .value_texts import scalar_text
 
 MOST_ELEMENTS: Final = 10_000
 """Most events of one record."""

@@ -26,7 +26,6 @@ from ...events import (
 )
 from ...schemas import JSON, Bodies, BodyInstances
 from ..cloudevents import Headers, OpenedRecords, data_of
-from ..event_tables import scalar_text
 from ..expressions import (
     CLOUDEVENTS,
     Drop,
@@ -51,6 +50,7 @@ from ..shapes import (
     safe,
     typed_of,
 )
+from ..value_texts import scalar_text
 from .feedback import CompiledFeedback, compiled_feedback, is_feedback
 from .impressions import UNMAPPED, CompiledImpressions, Outcome, compiled_impressions
 from .lists import Each, each_of, listed, listed_ids

@@ -13,10 +13,11 @@ from ...events import (
     grade_value,
     kind_text,
 )
-from ..event_tables import MOST_ITEMS, rank_from, scalar_text
+from ..event_tables import MOST_ITEMS, rank_from
 from ..expressions import Expression, FeedbackTable, TimeFormat
 from ..getters import Get, Odd, asks_record, condition, getter, is_true, many_of
 from ..shapes import ID, RANK, SCALAR, TIME, Attributes, Role, Scope, Shape
+from ..value_texts import scalar_text
 from .impressions import NO_ITEM, NO_SEARCH, Outcome, event_id
 from .lists import (
     Column,

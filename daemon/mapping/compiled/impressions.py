@@ -26,7 +26,7 @@ from ...events import (
     grade_value,
     identifiers,
 )
-from ..event_tables import JOINED_BY, ValueTexts, add_listed, whole_number
+from ..event_tables import JOINED_BY, add_listed, whole_number
 from ..expressions import (
     ALL_MEMBERS,
     EMPTY,
@@ -53,6 +53,7 @@ from ..shapes import (
     dotted,
     steps_of,
 )
+from ..value_texts import ValueTexts
 from .lists import (
     Column,
     FieldsRow,
