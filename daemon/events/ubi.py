@@ -17,7 +17,8 @@ Lists are `logged` in queries, or are made of what was `shown`: then each event 
 The query is `user_query`. Attributes are `application` and the scalar values of `query_attributes`.
 Members of the latter whose name begins with `experiment` are experiments instead: an object
 `experiments` contains variants by experiment name; a scalar is the variant of the experiment of
-that whole name (`"experiment_ranker": "b"`). Objects and arrays elsewhere are ignored.
+that whole name (`"experiment_ranker": "b"`). One to which both give variants, and not the same,
+has neither. Objects and arrays elsewhere are ignored.
 
 Valid records without information on a result list are skipped: a query without a list that counts
 (`no_list`), an event about no item of one (`no_item`), either of no search (`no_query_id`).
@@ -171,7 +172,7 @@ def _described(
     whole = msgspec.structs.replace(
         impression,
         attributes=passed_on(given, limits) | attribute_texts(needed, dropped),
-        experiments=attribute_texts(_experiments(details), dropped),
+        experiments=_experiments(details, dropped),
         user_id=None if user_field is None else identifier(user_field, values[user_field]),
         visitor=None if limits.join == BY_ID else _client(values),
     )
@@ -187,12 +188,16 @@ def _attributes(application: Raw, query_attributes: Mapping[str, Raw]) -> dict[s
     return _scalars(named)
 
 
-def _experiments(query_attributes: Mapping[str, Raw]) -> dict[str, Raw]:
+def _experiments(query_attributes: Mapping[str, Raw], dropped: list[str]) -> dict[str, str]:
     named = {name: raw for name, raw in query_attributes.items() if name.startswith(_EXPERIMENT)}
-    variants = named.get(_EXPERIMENTS)
-    if variants is not None and bytes(variants).startswith(b"{"):
-        named |= raw_members("query_attributes.experiments", variants)
-    return _scalars(named)
+    texts, variants = attribute_texts(_scalars(named), dropped), named.get(_EXPERIMENTS)
+    if variants is None or not bytes(variants).startswith(b"{"):
+        return texts
+    inner = raw_members("query_attributes.experiments", variants)
+    listed = attribute_texts(_scalars(inner), dropped)
+    disputed = {name for name in texts.keys() & listed.keys() if texts[name] != listed[name]}
+    dropped += ["two_variants"] * len(disputed)
+    return {name: text for name, text in (texts | listed).items() if name not in disputed}
 
 
 def _scalars(named: Mapping[str, Raw]) -> dict[str, Raw]:

@@ -112,6 +112,16 @@ def test_experiments_are_named_in_query_attributes() -> None:
     assert impression.attributes == {"application": "shop", "country": "US"}
 
 
+def test_an_experiment_with_two_variants_in_one_query_has_neither() -> None:
+    listed = {"experiment_a": "y", "experiment_b": 2, "experiment_c": None}
+    single = {"experiment_a": "x", "experiment_b": "2", "experiment_c": "z"}
+    asked = {"experiments": listed, **single}
+    event, dropped = decode(as_bytes(QUERY, query_attributes=asked), None)
+    assert isinstance(event, Impression)
+    assert event.experiments == {"experiment_b": "2", "experiment_c": "z"}
+    assert dropped == Rejected("two_variants")
+
+
 def test_user_is_the_user_else_the_client() -> None:
     assert impression_of(user_id="u1").user_id == "u1"
     assert impression_of(user_id="").user_id == "c1"
