@@ -45,11 +45,14 @@ class RecordsGone(Exception):
 
 
 def known_until(head: Head | None, log: str, end: int) -> int | None:
-    """The latest event time of a log of which no record is left, where its lane has read its last
-    record; None where nobody knows. The offset of a lane tells nothing: it goes to the end also
-    over records that were deleted before they were read."""
+    """The latest event time of a log of which no record is left, where its lane has read all of
+    them; None where nobody knows. The offset of a lane tells nothing: it goes to the end also over
+    records that were deleted before they were read. Nor does its last record, which may be no
+    event, where it has ever gone over others: these may be later than all events that it read."""
     mark_ms = None if head is None else head.watermarks.get(log)
     if head is None or mark_ms is None or head.logs.get(log, LogMark()).last_offset != end - 1:
+        return None
+    if head.counts.get("gap_records", {}).get(log):
         return None
     pending = head.state.pending.get(log, Pending())
     return max(mark_ms, max(pending.times_ms.values(), default=mark_ms))

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -119,6 +120,10 @@ EMPTIED: Final = {"t": Log(TIMES, len(TIMES))}
 ELSEWHERE: Final = Head("a", 1, {"t": 0})
 
 
+GAP: Final = {"gap_records": {"t": 99}}
+GAP_ELSEWHERE: Final = {"gap_records": {"u": 99}}
+
+
 def read_up_to(time_ms: int | None, last: int = len(TIMES) - 1, pending_ms: int = 0) -> Head:
     """The head of a lane at the end of a log of which it has read so far."""
     state = WriterState(pending={"t": Pending({"q": pending_ms}, 1)} if pending_ms else {})
@@ -149,6 +154,17 @@ def test_hours_up_to_the_last_event_that_a_lane_read_are_refused_with_the_first_
     for head in (read_up_to(None), read_up_to(NOON - LEAD, len(TIMES) - 60)):
         with pytest.raises(RecordsGone, match="no hour is whole"):
             hours(monkeypatch, *lanes, heads=[ELSEWHERE, head])
+
+
+def test_hours_are_refused_where_a_lane_has_gone_over_records_that_it_did_not_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The last one it read, but that may be no event, and so tell nothing of their times."""
+    lanes = [{"t": Log(TIMES)}, EMPTIED]
+    read = read_up_to(NOON - LEAD)
+    assert hours(monkeypatch, *lanes, heads=[ELSEWHERE, replace(read, counts=GAP_ELSEWHERE)])
+    with pytest.raises(RecordsGone, match=r"of t\[1\], .* no hour is whole"):
+        hours(monkeypatch, *lanes, heads=[ELSEWHERE, replace(read, counts=GAP)])
 
 
 def test_hours_are_refused_where_no_event_is_left_after_what_was_deleted(
