@@ -18,6 +18,7 @@ A filling is written by the page, by one process, and published at once. Then it
 has a part for each lane of the log: the segment ids of each are its own.
 """
 
+import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -33,6 +34,7 @@ from ..timing import Timing
 from .keys import PackingError, pack, unpack, unpack_page
 
 LAYOUTS_KEY: Final = "layouts"
+_MOST_VALUES: Final = re.compile(r"^max_values = (\d+)$", re.MULTILINE)
 
 
 class StoredLayout(msgspec.Struct, array_like=True, frozen=True):
@@ -53,6 +55,13 @@ class StoredLayout(msgspec.Struct, array_like=True, frozen=True):
     """As in `Plan`."""
     panes: Mapping[int, int] = {}
     """Length of each window → length of its panes, in ms: it follows from the shortest window."""
+
+    @property
+    def admission(self) -> tuple[int, int, str]:
+        """By what a lane admits values, and notes when each was last seen: the longest window, the
+        length of its panes, and how many values a grouping may have."""
+        longest, most = max(self.panes, default=0), _MOST_VALUES.search(self.text)
+        return longest, self.panes.get(longest, 0), "" if most is None else most[1]
 
 
 class LaneLayouts(msgspec.Struct, array_like=True, frozen=True):
@@ -172,14 +181,16 @@ def with_next(
     kept_from: int | None,
 ) -> LaneLayouts:
     """Those of a lane that goes to another layout. `hours_from` is the first hour that it has in
-    memory, `kept_from` the first one that is stored: no earlier layout is needed any more."""
+    memory, `kept_from` the first one that is stored: no earlier layout is needed any more, but for
+    the last under which other values were admitted."""
     stored = in_force.stored(hours_from)
-    if hours_from is None:
-        return LaneLayouts(tuple(groupings), (stored,), since)
+    # What was admitted otherwise once stays so, or is dropped otherwise: one layout tells that.
+    others = [one for one in layouts.layouts if one.admission != stored.admission][-1:]
     earlier = [
         one
         for one, following in zip(layouts.layouts, (*layouts.layouts[1:], stored), strict=True)
-        if following.hours_from != one.hours_from
+        if one in others
+        or following.hours_from != one.hours_from
         and (kept_from is None or (following.hours_from or 0) > kept_from)
     ]
     return LaneLayouts(tuple(groupings), (*earlier, stored), since)
@@ -201,8 +212,8 @@ def has_same_rows(one: Plan, other: Plan) -> bool:
 
 def renewed(layouts: LaneLayouts, in_force: InForce) -> LaneLayouts:
     """Those of a lane that goes to a layout with the same rows."""
-    last = in_force.stored(layouts.last.hours_from)
-    return LaneLayouts(layouts.groupings, (*layouts.layouts[:-1], last), layouts.since)
+    hours_from = layouts.last.hours_from
+    return with_next(layouts, in_force, layouts.groupings, layouts.since, hours_from, None)
 
 
 def packed(layouts: LaneLayouts) -> bytes:

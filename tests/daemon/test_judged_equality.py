@@ -108,7 +108,9 @@ class JudgedMachine(Machine):
         head = self.store.claim(f"token-{self.claims}", start)
         digest = f"judged {self.plan.judged is not None}, missing {self.plan.missing}{self.layout}"
         self.plans[digest] = self.plan
-        layouts = Layouts(InForce(self.plan, 0, digest), lambda stored: self.plans[stored.digest])
+        text = f"[segments]\nmax_values = {self.plan.admitted_values}\n"
+        in_force = InForce(self.plan, [*self.plans].index(digest), digest, text)
+        layouts = Layouts(in_force, lambda stored: self.plans[stored.digest])
         blobs = self.store.load(head, keys_of)
         claimed = rebuild(self.number, layouts, list(self.logs), head, self.store.names, blobs)
         if claimed.lane.judged is not None and self.files is not None:

@@ -3,7 +3,7 @@
 from . import queries
 from .differences import LeftOut
 from .files import NO_DIRECTORY, Classing, Files, Grading, classing_of, grading_of
-from .lanes import Proof
+from .lanes import ADMITTED_OTHERWISE, Proof
 from .open_state import MOVED
 from .outcomes import NEVER_COMPARED, Outcome, as_json, as_text, exit_code, not_provable
 from .rows import AHEAD, NOT_PROVABLE
@@ -18,6 +18,7 @@ from .stored import (
 )
 
 __all__ = (
+    "ADMITTED_OTHERWISE",
     "AHEAD",
     "as_json",
     "as_text",

@@ -5,7 +5,7 @@ order, or the log lost its beginning, that is another order. So experiments go b
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import msgspec
@@ -35,6 +35,18 @@ def integers_of(name: str, tallies: Tallies, spec: Spec) -> dict[str, int]:
                 f"{name} at the end of {timestamp_text(day_ms)}, {variant}", arm, columns
             )
     return found
+
+
+def without_strata(tallies: Tallies | None) -> Tallies | None:
+    """The counts of an experiment, but for those by segment."""
+    if tallies is None:
+        return None
+    ends = {day_ms: _unstratified(arms) for day_ms, arms in tallies.ends.items()}
+    return replace(tallies, arms=_unstratified(tallies.arms), ends=ends)
+
+
+def _unstratified(arms: Mapping[str, Arm]) -> dict[str, Arm]:
+    return {variant: replace(arm, strata={}, homes={}) for variant, arm in arms.items()}
 
 
 def _of_arm(where: str, arm: Arm, columns: Sequence[str]) -> dict[str, int]:

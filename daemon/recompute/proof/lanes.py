@@ -25,7 +25,15 @@ from ...views import ALWAYS
 from ..driver import Settled
 from ..log_replay import LogReplay
 from ..lost_beginning import LostBeginning
-from .differences import Difference, Differences, Matching, columns_of, integers_of, users_apart
+from .differences import (
+    Difference,
+    Differences,
+    Matching,
+    columns_of,
+    integers_of,
+    users_apart,
+    without_strata,
+)
 from .files import NO_DIRECTORY, Classes, Classing, Files, Grading
 from .open_state import OpenComparison
 from .outcomes import MAY_HAVE_GONE, NEVER_COMPARED, NOTHING_PROVEN, Outcome
@@ -55,6 +63,12 @@ CHANGED: Final = (
     " values than are admitted only the sum over its segments is, and what was not admitted is not"
 )
 
+ADMITTED_OTHERWISE: Final = (
+    "the lane had another longest window, or another segments.max_values: which values were"
+    " admitted, and when they were last seen, is not compared; of a grouping with more values than"
+    " are admitted only the sum over its segments is, and what was not admitted is not"
+)
+
 
 @dataclass
 class LaneComparison:
@@ -72,16 +86,11 @@ class LaneComparison:
     def __post_init__(self) -> None:
         self._plan: Plan = self.proven.plan
         matching = Matching(self.stored.names, self.proven.segments.names)
-        overflow = self.stored.head.counts.get(SEGMENT_OVERFLOW, {})
-        names = self._plan.grouping_names
-        crowded = {index for index, name in enumerate(names) if overflow.get(name)}
-        # Which values were admitted before the first record that is left is not known, and under
-        # another layout they were others.
-        always = frozenset(() if self.is_whole and self.stored.coverage.is_whole else crowded)
         # Which values were admitted may follow from classes of earlier impressions.
-        by_classes = crowded & self.classes.groupings
+        by_classes = self._crowded(self.stored.head.counts) & self.classes.groupings
 
         def summed(start: int) -> frozenset[int]:
+            always = self._admitted_otherwise()
             found = always if self.classes.are_known(start) else always | self.classes.groupings
             return found if self.classes.are_known() else found | by_classes
 
@@ -110,6 +119,22 @@ class LaneComparison:
         self.optional = {
             measure: OptionalComparison(measure, *given) for measure in OPTIONAL_MEASURES
         }
+
+    def _crowded(self, counts: Mapping[str, Mapping[str, int]]) -> frozenset[int]:
+        """The groupings that had more values than are admitted."""
+        overflow, names = counts.get(SEGMENT_OVERFLOW, {}), self._plan.grouping_names
+        return frozenset(index for index, name in enumerate(names) if overflow.get(name))
+
+    @property
+    def _admits_as_ever(self) -> bool:
+        return self.stored.coverage.is_whole and self.stored.has_one_admission
+
+    def _admitted_otherwise(self) -> frozenset[int]:
+        """The groupings of which other values may have been admitted than the log says: before the
+        first record that is left, or under another layout."""
+        if self.is_whole and self._admits_as_ever:
+            return frozenset()
+        return self._crowded(self.stored.head.counts) | self._crowded(self.proven.counts)
 
     def begin(self, lane: Lane, grading: Grading) -> None:
         """Let the lane that is to be compared begin as the stored one did, graded by these
@@ -142,6 +167,8 @@ class LaneComparison:
         self.rows.finish(settled, settled.lane)
         if not self.stored.coverage.is_whole:
             self.notes.append(CHANGED)
+        elif not self.stored.has_one_admission:
+            self.notes.append(ADMITTED_OTHERWISE)
         self.notes += self.classes.notes
         self.differences.note(self.classes.moved, len(self.classes.moved))
         self.queries.finish(settled)
@@ -172,7 +199,7 @@ class LaneComparison:
         """A lane that never went to another layout has everything from its beginning, or from where
         it began anew; of several topics it may have gone to one before it had a watermark."""
         layouts, head = self.stored.layouts, self.stored.head
-        if layouts is None or len(layouts.layouts) > 1 or len(head.offsets) > 1:
+        if layouts is None or len(head.offsets) > 1:
             return
         if layouts.last.hours_from is not None:
             return
@@ -192,7 +219,7 @@ class LaneComparison:
             self.notes.append(RECONFIGURED)
         left_out = {*BY_OPERATION, *([OVERFLOW] if reconfigured else [])}
         left_out |= set() if self.optional[BY_JUDGEMENTS].is_whole else {JUDGED_LATE}
-        left_out |= set() if self.stored.coverage.is_whole else {SEGMENT_OVERFLOW}
+        left_out |= set() if self._admits_as_ever else {SEGMENT_OVERFLOW}
         for family in COUNT_FAMILIES:
             if family not in left_out:
                 stored = self._prefixed(family, self.stored.head.counts.get(family, {}))
@@ -246,6 +273,9 @@ class LaneComparison:
         if self.classes.decide(spec.metrics, spec.unit, *strata):
             self.notes.append(f"experiment {name}: {FROM_CLASSES}")
             return
+        otherwise = {self._plan.grouping_names[index] for index in self._admitted_otherwise()}
+        if spec.stratify_by in otherwise:
+            stored, proven = without_strata(stored), without_strata(proven)
         pair = [{} if one is None else integers_of(name, one, spec) for one in (stored, proven)]
         self.differences.compare("experiment", *pair)
         self.differences.compare("experiment", *users_apart(name, stored, proven))

@@ -126,7 +126,7 @@ class OpenComparison:
         both = claimed.lane, proven
         compare_things(self.differences, _named("waiting feedback"), *map(_waiting, both))
         compare_things(self.differences, _named("watermark"), *map(_pending, both))
-        has_all = self.stored.coverage.is_whole and self.stored.has_one_longest_pane
+        has_all = self.stored.coverage.is_whole and self.stored.has_one_admission
         if has_all and self.classes.are_known():
             compare_things(self.differences, _named("admitted"), *map(_admitted, both))
         with whole_or_damaged(f"lane {self.stored.lane}, blocks"):

@@ -74,11 +74,11 @@ class StoredLane:
         return Coverage.of([] if self.layouts is None else [self.layouts.since], self.plan)
 
     @property
-    def has_one_longest_pane(self) -> bool:
-        """Whether the panes of the longest window were always as long, as far as layouts are kept:
-        by these a lane notes when a value was last seen."""
+    def has_one_admission(self) -> bool:
+        """Whether the lane always admitted values by the same rule, and noted by the same panes
+        when each was last seen."""
         layouts = () if self.layouts is None else self.layouts.layouts
-        return len({each.panes[max(each.panes)] for each in layouts if each.panes}) <= 1
+        return len({each.admission for each in layouts}) <= 1
 
     def coverage_of_measure(self, plan: Plan) -> Coverage:
         """The same of rows beside those of clicks, whose own plan this is."""

@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from relevanced.daemon.config import describe_rows, load
 from relevanced.daemon.errors import Damaged
 from relevanced.daemon.lane import Lane
 from relevanced.daemon.plan import OTHER, Plan
@@ -29,6 +30,7 @@ from relevanced.daemon.storage import (
     plan_repair,
     rebuild,
 )
+from relevanced.daemon.timing import timing
 from relevanced.daemon.views import (
     HourHistory,
     LaneView,
@@ -337,6 +339,28 @@ def test_a_change_of_experiments_alone_writes_no_rows() -> None:
     claimed = machine.read()
     assert not claimed.outdated
     assert set(plan_commit(claimed).blobs) == {LAYOUTS_KEY}
+
+
+def test_one_layout_is_kept_that_admitted_other_values_however_often_a_lane_changes() -> None:
+    rng = random.Random(3)
+    logs = logs_of(random_records(rng, topics=1, partitions=1, config=CONFIG), topic_names(1))[0]
+    plan = replace(PLANS["before"], history_hours=0)
+    windows = [(span.name, span.length_ms // 1000) for span in plan.timing.windows]
+    longer = timing([*windows, ("100m", 6000)], 60, 5)
+    plans = {"short": plan, "long": replace(plan, timing=longer)}
+    plans["a metric less"] = replace(plan, metrics=plan.metrics[1:])
+    machine = ChangingMachine(rng, logs, "short", plans)
+    run(machine, 0.5)
+    for name in ("long", "short", "long", "short", "a metric less", "short"):
+        machine.change(name)
+        kept = machine.claimed.layouts.layouts
+        assert len(kept) == len({one.admission for one in kept}) == 2, name
+
+
+def test_a_layout_tells_how_many_values_are_admitted() -> None:
+    config = load('[kafka]\ntopics = ["t"]\n[segments]\nmax_segments = 70\n', {}, "test")
+    layout = InForce(config.plan, 1, "", describe_rows(config)).stored()
+    assert layout.admission == (86_400_000, config.plan.timing.longest.pane_ms, "1000")
 
 
 def test_a_lane_without_its_layouts_is_damaged() -> None:

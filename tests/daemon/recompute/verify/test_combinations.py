@@ -6,8 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from relevanced.daemon.recompute.proof import Outcome, as_text
+from relevanced.daemon.recompute.proof import ADMITTED_OTHERWISE, Outcome, as_text
 from relevanced.daemon.storage import head_of
+from relevanced.daemon.timing import timing
 from tests.daemon.recompute.verify.whole_lanes import TRAFFIC, WholeLane, proof_of, random_parts
 from tests.seeds import seeds
 from tests.streams import START_MS
@@ -64,6 +65,34 @@ def test_lane_that_began_anew_is_equal_and_all_of_its_parts_begin_there(seed: in
 def test_lane_that_went_to_other_layouts_is_equal(seed: int) -> None:
     found = relaid(random.Random(seed))
     assert not found.differences, as_text([found])
+
+
+@pytest.mark.parametrize("changed", ["a longer window", "more values", "fewer values"])
+@pytest.mark.parametrize("seed", seeds(4))
+def test_lane_that_admitted_values_otherwise_is_equal_and_says_so(seed: int, changed: str) -> None:
+    """For a while, within one hour, or from an instant on."""
+    rng = random.Random(seed)
+    machine = WholeLane(rng, random_parts(rng), rng.choice((1, 2)))
+    most = {"more values": 2, "fewer values": 6}.get(changed)
+    machine.plan = former = replace(machine.plan, max_values=most)
+    machine.store = type(machine.store)()
+    machine.claimed = machine.claim()
+    machine.run(crashes=True, unread=200)
+    if most is None:
+        windows = [(span.name, span.length_ms // 1000) for span in former.timing.windows]
+        longer = timing([*windows, ("100m", 6000)], 60, 5)
+        for machine.plan in (replace(former, timing=longer), former):
+            machine.relay()
+    else:
+        machine.plan = replace(former, max_values=8 - most)
+        machine.relay()
+        machine.run(crashes=True)
+    found = proof_of(machine)
+    assert not found.differences, as_text([found])
+    assert ADMITTED_OTHERWISE in found.notes
+    machine.plan = replace(machine.plan, history_hours=47)  # no hour needs the first layout
+    machine.relay()
+    assert ADMITTED_OTHERWISE in proof_of(machine).notes
 
 
 @pytest.mark.parametrize("seed", seeds(20))

@@ -143,8 +143,11 @@ class WholeLane(JudgedMachine):
             judged=PLAN if parts.judged else None,
             missing=parts.missing,
         )
-        self.layout += "'"
         self.relay()
+
+    def relay(self) -> None:
+        self.layout += "'"
+        super().relay()
 
     def run(self, crashes: bool, unread: int = 0) -> "WholeLane":
         """Read the log, but for so many records of each topic at least."""
