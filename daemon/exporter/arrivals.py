@@ -8,7 +8,7 @@ attribution window counts.
 
 from collections import Counter, deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import timezone, tzinfo
 from typing import Final
 
@@ -18,30 +18,21 @@ from ..changes import (
     LEAST_SILENCE_MS,
     MINUTE_MS,
     USUAL_DELAYS,
-    USUAL_GAPS,
     Silence,
     Stream,
     silence,
 )
-from ..panes import HOUR_MS, days_before, on_other_days, pane_start
+from ..panes import HOUR_MS, pane_start
 from ..plan import Plan
-from ..views import COUNTS_CELL, HourHistory, LaneView
-from .baselines import LEAST_OTHERS, shares
+from ..views import HourHistory, LaneView
+from .baselines import shares
 from .measures import MeasureScores
+from .usual_hours import WEEK_MS, HourlyCounts
 
 COLUMNS: Final[tuple[tuple[Stream, str], ...]] = (
     ("searches", "impressions"),
     ("feedback", "items_with_feedback"),
 )
-WEEK_MS: Final = 168 * HOUR_MS
-HALF: Final = 0.5
-"""An hour that has brought less than this share of what is usual lacks the rest."""
-DAYS_BACK: Final = ((7, 14, 21), (1, 2, 3))
-"""What is usual in an hour is the mean of the same local hours so many days before: of weeks, and
-where no week is known of days, as a weekend is no fault. Where no day is known either, the last
-whole hour before tells."""
-MOST_HOURS: Final = 12
-"""What brings nothing for longer may be a day on which a site is closed, and no outage."""
 REMEMBERED: Final = 60
 """So many minutes in which something came are remembered."""
 KNOWN_AFTER: Final = 3
@@ -93,11 +84,12 @@ class Arrivals:
         if now_ms is None:
             return ()
         self._rejections.take(now_ms, scores.views)
+        counts = self._hourly_counts(history)
         searches, feedback = (
-            self._stopped(stream, column, now_ms, scores, history) for stream, column in COLUMNS
+            self._stopped(stream, now_ms, scores, counts[stream]) for stream, _ in COLUMNS
         )
-        of_partitions = () if searches else self._of_partitions(now_ms, scores, history)
-        feedback = feedback or _never_any(now_ms, scores, history)
+        of_partitions = () if searches else self._of_partitions(now_ms, scores, counts["searches"])
+        feedback = feedback or _never_any(now_ms, scores, counts["feedback"])
         found = (searches,) if searches else (*of_partitions, feedback)
         return tuple(
             replace(each, rejected=self._rejections.since(each.since_ms, each.partitions))
@@ -105,41 +97,43 @@ class Arrivals:
             if each is not None
         )
 
-    def usual_per_hour(
-        self, plan: Plan, history: HourHistory, now_ms: int | None
-    ) -> dict[Stream, float]:
+    def usual_per_hour(self, history: HourHistory, now_ms: int | None) -> dict[Stream, float]:
         """How many usually come in an hour at the time that `per_hour` looks at; nothing before an
         hour is known. Raises Damaged."""
         if now_ms is None:
             return {}
         since_ms, found = now_ms - RECENT_MS, dict[Stream, float]()
-        for stream, name in COLUMNS:
-            column, settle_ms = plan.count_columns.index(name), plan.timing.settle_ms
-            hours = _UsualHours.before(since_ms, history, column, settle_ms, self._zone)
+        for stream, counts in self._hourly_counts(history).items():
+            hours = counts.usual_before(since_ms)
             if hours is not None:
                 parts = shares(since_ms, now_ms, HOUR_MS)
                 usual = sum(part * hours.within(hour) for hour, part in parts.items())
                 found[stream] = usual * HOUR_MS / RECENT_MS
         return found
 
+    def _hourly_counts(self, history: HourHistory) -> dict[Stream, HourlyCounts]:
+        columns = history.plan.count_columns
+        return {
+            stream: HourlyCounts(history, columns.index(name), self._zone)
+            for stream, name in COLUMNS
+        }
+
     def _stopped(
         self,
         stream: Stream,
-        name: str,
         now_ms: int,
         scores: MeasureScores,
-        history: HourHistory,
+        counts: HourlyCounts,
         partition: int | None = None,
         share: float = 1.0,
     ) -> Silence | None:
         """Whether the stream has stopped, all of it or that of a partition with this share."""
         plan, views = scores.plan, scores.views
-        column = plan.count_columns.index(name)
         if partition is not None:
             views = [view for view in views if view.lane == partition]
-        last = _last_pane(views, plan, column)
+        last = _last_pane(views, plan, counts.column)
         if last is None:
-            hour_ms = _last_hour(history, column) if partition is None else views[0].watermark_ms
+            hour_ms = counts.last_ms() if partition is None else views[0].watermark_ms
             last = None if hour_ms is None else (hour_ms, HOUR_MS)
         if last is None:
             return None
@@ -151,33 +145,29 @@ class Arrivals:
         delay_ms = waits.usual_ms(now_ms, since_ms)
         if now_ms - since_ms < LEAST_SILENCE_MS:
             return None
-        settle_ms = plan.timing.settle_ms
-        hours = _UsualHours.before(since_ms, history, column, settle_ms, self._zone)
+        if partition is not None and now_ms - since_ms >= WEEK_MS:
+            return None  # what has been away for longer is usual
+        hours = counts.usual_before(since_ms)
         if delay_ms is None:
             delay_ms = plan.timing.attribution_ms / USUAL_DELAYS
         if hours is None:
             return None
-        expected, most = hours.missing(since_ms, now_ms, now_ms - settle_ms)
+        expected, most = hours.missing(since_ms, now_ms, now_ms - plan.timing.settle_ms)
         gap.missing = max(gap.missing, expected)
         return silence(stream, since_ms, now_ms, gap.missing * share, most * share, delay_ms)
 
     def _of_partitions(
-        self, now_ms: int, scores: MeasureScores, history: HourHistory
+        self, now_ms: int, scores: MeasureScores, counts: HourlyCounts
     ) -> tuple[Silence, ...]:
         """The partitions without searches, as one: since all of them are silent."""
-        stream, name = COLUMNS[0]
-        shares = _shares(scores, scores.plan.count_columns.index(name))
+        stream, _ = COLUMNS[0]
+        shares = _shares(scores, counts.column)
         each = [
-            (lane, self._stopped(stream, name, now_ms, scores, history, lane, share))
+            (lane, self._stopped(stream, now_ms, scores, counts, lane, share))
             for lane, share in shares.items()
             if len(shares) > 1
         ]
-        week_ago_ms = now_ms - WEEK_MS  # what has been away for longer is usual
-        silent = {
-            lane: found
-            for lane, found in each
-            if found is not None and found.since_ms > week_ago_ms
-        }
+        silent = {lane: found for lane, found in each if found is not None}
         if not silent:
             return ()
         since_ms = max(found.since_ms for found in silent.values())
@@ -249,15 +239,14 @@ class _Waits:
         return float(np.median([waited_ms for _, waited_ms in self._of_minutes]))
 
 
-def _never_any(now_ms: int, scores: MeasureScores, history: HourHistory) -> Silence | None:
+def _never_any(now_ms: int, scores: MeasureScores, counts: HourlyCounts) -> Silence | None:
     """That no feedback has ever joined, though searches came for long enough. Where nothing but
     judgements scores them, none is expected."""
-    stream, name = COLUMNS[1]
-    plan, column = scores.plan, scores.plan.count_columns.index(name)
+    stream, plan = COLUMNS[1][0], scores.plan
     outcomes = scores.snapshot.counts.get(OUTCOMES, {})
     if plan.judged is not None and not any(outcomes.values()):
         return None
-    if _last_pane(scores.views, plan, column) or _last_hour(history, column):
+    if _last_pane(scores.views, plan, counts.column) or counts.last_ms():
         return None
     ends = [
         start + plan.timing.windows[window].pane_ms
@@ -265,7 +254,7 @@ def _never_any(now_ms: int, scores: MeasureScores, history: HourHistory) -> Sile
         for (window, start), pages in lane.panes.items()
         if pages
     ]
-    ends += [start + HOUR_MS for start in history.starts[:1]]
+    ends += [start + HOUR_MS for start in counts.history.starts[:1]]
     first_ms = min(ends, default=now_ms)
     is_long = now_ms - first_ms >= plan.timing.attribution_ms + LEAST_SILENCE_MS
     return Silence(stream, first_ms, 0.0) if is_long else None
@@ -302,135 +291,3 @@ def _last_of_window(views: Sequence[LaneView], plan: Plan, window: int, column: 
     )
     last = max(starts, default=None)
     return None if last is None else last + pane_ms
-
-
-def _last_hour(history: HourHistory, column: int) -> int | None:
-    """The end of the last hour that has any."""
-    hours = (start for start in reversed(history.starts) if _count(history, start, column))
-    return next((start + HOUR_MS for start in hours), None)
-
-
-@dataclass(frozen=True)
-class _UsualHours:
-    """How many of a stream usually come, hour by hour."""
-
-    history: HourHistory
-    column: int
-    settled_ms: int
-    """Hours that end by then tell."""
-    last: int
-    """The last whole one."""
-    zone: tzinfo
-    _usual: dict[int, float] = field(default_factory=dict)
-    """Start of an hour → what it brings on other days."""
-
-    @classmethod
-    def before(
-        cls, since_ms: int, history: HourHistory, column: int, settle_ms: int, zone: tzinfo
-    ) -> "_UsualHours | None":
-        """As known by an instant; None where no hour is known."""
-        whole = (start for start in reversed(history.starts) if start + HOUR_MS <= since_ms)
-        last = next(whole, None)
-        return None if last is None else cls(history, column, since_ms - settle_ms, last, zone)
-
-    def of(self, hour: int) -> float:
-        """What the hour usually brings."""
-        return float(np.mean([self._count(start) for start in self._like(hour)]))
-
-    def within(self, hour: int) -> float:
-        """The pace at any time within the hour, of which it is not known when it brings what: at
-        least that of the lowest of it and those beside it."""
-        lowest = []
-        for start in self._like(hour):
-            beside = [s for s in _beside(start) if self._knows(s) and not self._is_of_outage(s)]
-            lowest.append(min(self._count(s) for s in (start, *beside)))
-        return float(np.mean(lowest))
-
-    def missing(self, since_ms: int, now_ms: int, settled_ms: int) -> tuple[float, float]:
-        """(how many usually come between two instants between which none came, how many in the
-        busiest of these hours); of more than a week by the last one. What is known of now ends at
-        `settled_ms`."""
-        expected = most = 0.0
-        for hour, part in shares(max(since_ms, now_ms - WEEK_MS), now_ms, HOUR_MS).items():
-            usual = self.of(hour)
-            most = max(most, usual)
-            if part == 1:
-                expected += usual
-            else:
-                lacking = part * self.within(hour)
-                if hour + HOUR_MS <= settled_ms and (came := self._count(hour)) < HALF * usual:
-                    lacking = usual - came
-                expected += lacking
-        return expected, most
-
-    def _like(self, hour: int) -> list[int]:
-        """The same local hours that are known, without outages: what several of them lack is usual,
-        for one alone the days around it stand."""
-        for days in DAYS_BACK:
-            starts = (pane_start(hour - days_before(hour, day, self.zone), HOUR_MS) for day in days)
-            known = [start for start in starts if self._knows(start)]
-            found = [start for start in known if not self._is_of_outage(start)]
-            if found or len(known) > 1:
-                return found or known
-            if known:
-                least = HALF * self._on_other_days(known[0])
-                return [s for s in self._others(known[0]) if self._count(s) >= least]
-        return [self.last]
-
-    def _is_of_outage(self, start: int) -> bool:
-        """Whether an hour is one of an outage, or lacks the rest as one begins or ends in it."""
-        if not self._count(start):
-            return self._is_outage(start)
-        empty = [each for each in _beside(start) if self._knows(each) and not self._count(each)]
-        lacks = bool(empty) and self._count(start) < HALF * self._on_other_days(start)
-        return lacks and any(self._is_outage(each) for each in empty)
-
-    def _is_outage(self, start: int) -> bool:
-        """Whether an hour without any is one of a few between hours with some, each of which brings
-        some on other days. A night does not, and a closed day goes on into one, or is longer."""
-        hours = [start]
-        for step in (-HOUR_MS, HOUR_MS):
-            at = start + step
-            while self._knows(at) and not self._count(at) and len(hours) < MOST_HOURS:
-                hours.append(at)
-                at += step
-            if not self._knows(at) or not self._count(at):
-                return False
-        usual = 0.0
-        for hour in hours:
-            if not (of_hour := self._on_other_days(hour)):
-                return False
-            usual += of_hour
-        return usual >= USUAL_GAPS
-
-    def _on_other_days(self, start: int) -> float:
-        """What the same local hour brings on most of the days around it; 0 where too few are
-        known."""
-        if start not in self._usual:
-            counts = [self._count(each) for each in self._others(start)]
-            self._usual[start] = float(np.median(counts)) if len(counts) >= LEAST_OTHERS else 0.0
-        return self._usual[start]
-
-    def _others(self, start: int) -> list[int]:
-        return [each for each in on_other_days(start, self.zone) if self._knows(each)]
-
-    def _count(self, start: int) -> int:
-        return _count(self.history, start, self.column)
-
-    def _knows(self, start: int) -> bool:
-        """Whether it is known what an hour brought, once it has settled: nothing where no source
-        has rows of it. Not of a lost one, nor of that within which the lanes may have begun."""
-        if start + HOUR_MS > self.settled_ms:
-            return False
-        sources, lost = self.history.sources, self.history.lost
-        is_known = bool(sources.known(start)[0, COUNTS_CELL])
-        return is_known and start not in lost and start != sources.born_ms
-
-
-def _beside(start: int) -> tuple[int, int]:
-    return start - HOUR_MS, start + HOUR_MS
-
-
-def _count(history: HourHistory, start: int, column: int) -> int:
-    row = history.whole(start)
-    return row[column] if row else 0

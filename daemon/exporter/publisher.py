@@ -199,7 +199,7 @@ class Publisher:
             *exposition.marker_samples(reading.markers, whole.as_of_ms),
             *exposition.arrival_samples(
                 per_hour(reading.views, self._plan, whole.as_of_ms),
-                self._arrivals.usual_per_hour(self._plan, self._scorers[0].history, whole.as_of_ms),
+                self._arrivals.usual_per_hour(self._scorers[0].history, whole.as_of_ms),
             ),
             *exposition.silence_samples(
                 reading.silences, reading.clicks.changes.gaps, whole.as_of_ms
