@@ -147,18 +147,31 @@ class UsualHours:
         return lacks and any(self._is_outage(each) for each in empty)
 
     def _is_outage(self, start: int) -> bool:
-        """Whether an hour without any is one of a few between hours with some, each of which brings
-        some on other days. A night does not, and a closed day goes on into one, or is longer."""
-        hours = [start]
+        """Whether an hour without any is one of a few, each of which brings some on other days, and
+        beside which as many come as on those. A night does not, a closed day goes on into one, or
+        is longer, and on a day with few searches hours are empty by chance."""
+        hours, beside = [start], list[int]()
         for step in (-HOUR_MS, HOUR_MS):
             at = start + step
             while self._knows(at) and not self.counts.of(at) and len(hours) < MOST_HOURS:
                 hours.append(at)
                 at += step
-            if not self._knows(at) or not self.counts.of(at):
+            # An outage may begin or end within an hour: then the next one is full.
+            full = [each for each in (at, at + step) if self._is_full(each)]
+            if not full or not self._brings_any(at):
                 return False
+            beside += map(self.counts.of, full)
         usual = [self._on_other_days(hour) for hour in hours]
-        return all(usual) and sum(usual) >= USUAL_GAPS
+        return all(usual) and min(sum(usual), sum(beside)) >= USUAL_GAPS
+
+    def _is_full(self, start: int) -> bool:
+        """Whether an hour brings about as many as on other days, which can then stand for those
+        beside it."""
+        usual = self._on_other_days(start)
+        return self._brings_any(start) and self.counts.of(start) >= HALF * usual > 0
+
+    def _brings_any(self, start: int) -> bool:
+        return self._knows(start) and self.counts.of(start) > 0
 
     def _on_other_days(self, start: int) -> float:
         """What the same local hour brings on most of the days around it; 0 where too few are

@@ -266,6 +266,65 @@ def test_what_is_usual_now_is_that_of_the_hour_or_of_a_lower_one_beside_it() -> 
     assert usual == [0] * 8 + [600] * 12 + [0] * 4
 
 
+class Quiet(Office):
+    """The same for three weeks, but where it is closed some few come by chance: searches with
+    feedback, or feedback on searches that come as ever."""
+
+    def __init__(
+        self, per_hour: float, seed: int, opens: tuple[float, float], only_feedback: bool = False
+    ) -> None:
+        super().__init__(MONDAY_MS, opens=opens)
+        minutes = np.random.default_rng(seed).random(21 * DAY_MS // MINUTE_MS)
+        self._few, self._only_feedback = (minutes < per_hour / 60).tolist(), only_feedback
+
+    def came(self, time_ms: int) -> tuple[int, int]:
+        if self.is_open(time_ms):
+            return 10, 10
+        is_outage = any(time_ms in each for each in self.closed)
+        few = int(self._few[(time_ms - self.born_ms) // MINUTE_MS] and not is_outage)
+        return (10 if self._only_feedback else few), few
+
+
+SATURDAY_MS = MONDAY_MS + 12 * DAY_MS
+"""The second one."""
+
+
+@pytest.mark.parametrize(
+    ("opens", "per_hour", "seed"),
+    [(ROUND_THE_CLOCK, 3, 1), (ROUND_THE_CLOCK, 1, 1), ((6, 20), 3, 1), ((9, 13), 1, 12)],
+)
+def test_hours_that_were_empty_by_chance_on_a_quiet_weekend_are_no_outage_a_week_later(
+    opens: tuple[float, float], per_hour: float, seed: int
+) -> None:
+    """Though other days bring many at these hours."""
+    site = Quiet(per_hour, seed, opens)
+    weekend = range(SATURDAY_MS + HOUR_MS, SATURDAY_MS + 2 * DAY_MS, 10 * MINUTE_MS)
+    assert [at for at, found in site.told(weekend) if found] == []
+    rates = site.rates(range(weekend.start + HOUR_MS // 2, weekend.stop, HOUR_MS))
+    assert max(usual for _, usual in rates) <= 20 * per_hour
+
+
+def test_feedback_that_is_rare_on_weekends_has_not_stopped_on_the_second() -> None:
+    site = Quiet(3, 1, ROUND_THE_CLOCK, only_feedback=True)
+    weekend = range(SATURDAY_MS + HOUR_MS, SATURDAY_MS + 36 * HOUR_MS, 10 * MINUTE_MS)
+    assert [at for at, found in site.told(weekend) if found] == []
+
+
+@pytest.mark.parametrize(("from_h", "until_h"), [(3.5, 9.5), (17.5, 23.5), (10.5, 13.25)])
+def test_an_outage_that_begins_or_ends_in_a_slow_hour_is_not_usual_a_week_later(
+    from_h: float, until_h: float
+) -> None:
+    site, tuesday_ms = Quiet(6, 1, (6, 20)), MONDAY_MS + DAY_MS
+    site.closed = (
+        range(tuesday_ms + round(from_h * HOUR_MS), tuesday_ms + round(until_h * HOUR_MS)),
+    )
+    again_ms = tuesday_ms + 7 * DAY_MS
+    for hour in range(max(7, int(from_h)), min(19, int(until_h) + 1)):
+        at_ms = again_ms + hour * HOUR_MS
+        ((_, usual),) = site.rates(range(at_ms + 45 * MINUTE_MS, NOW_MS * 2)[:1])
+        assert usual >= 300, hour
+
+
 class CountedHistory(HourHistory):
     """It counts how often it is asked for an hour."""
 
