@@ -10,13 +10,13 @@ older, with the same numbers.
 """
 
 import asyncio
+import math
 import secrets
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final, Protocol, get_args
 
-import msgspec
 import structlog
 
 from ..changes import DEFAULTS, ChangeSettings
@@ -24,9 +24,9 @@ from ..errors import Damaged, Trouble, Unavailable
 from ..plan import Plan
 from ..storage import Store, Term
 from ..telemetry import Telemetry
-from ..views import LaneReads, Lanes, Pulses, Reads
-from . import kept
+from ..views import LaneReads, Lanes, PreviousSelection, Pulses, Reads
 from .catching_up import CatchUp, CatchUpProgress
+from .handover import Handover
 from .kept import ExampleReads, KeptMarkers, PastReads
 from .measures import Told
 from .published import Condition, MetricsText, Published, of_reading
@@ -43,6 +43,8 @@ REFRESH_SHARE: Final = 0.1
 """Share of the time that refreshing may take when it happens more often than REFRESH_EVERY_S."""
 LEASE_MS: Final = 10_000
 """Without a renewal for this long, another process serves the scores."""
+LOOK_EVERY_S: Final = 10.0
+"""How often the holder looks whether Redis still has what the next exporter needs."""
 SERVES_ON_S: Final = 60.0
 """How long the holder serves them on without an answer of Redis: one that restarts or fails over is
 back by then, and no alert on them has ended meanwhile. Longer than the lease: where Redis is away
@@ -63,10 +65,10 @@ class Coordination(Lanes, Protocol):
         """Let another process serve them."""
 
     async def stored_selection(self) -> bytes | None:
-        """The `PreviousSelection` that the last exporter stored."""
+        """The `PreviousSelection` that the last exporter stored, packed."""
 
     async def store_selection(self, selection: bytes) -> None:
-        """Store a `PreviousSelection` for the next exporter."""
+        """Store a packed `PreviousSelection` for the next exporter."""
 
     async def stored_changes(self) -> bytes | None:
         """The falls that the last exporter stored."""
@@ -128,7 +130,22 @@ class Exporter:
         self._published = former
         self._has_lease = False
         self._renewed_s = 0.0
-        """When the lease was last asked for with success: in Redis it lasts from then at least."""
+        """When the lease was last asked for with success: in Redis it lasts from then at least. Not
+        before what is stored was taken over."""
+        self._led_last = False
+        """Whether this process led, and has seen no other one lead since."""
+        self._selection = Handover(
+            PreviousSelection(),
+            self._token,
+            coordination.stored_selection,
+            coordination.store_selection,
+        )
+        self._changes = Handover(
+            Told(), self._token, coordination.stored_changes, coordination.store_changes
+        )
+        self._looked_s = -math.inf
+        """When Redis was last seen to have both."""
+        self._not_stored: str | None = None
         self._publisher = Publisher(plan, change_settings, version_attribute)
         self._markers = markers
         self._past = past
@@ -142,8 +159,6 @@ class Exporter:
         for trouble in (*get_args(Trouble), LANES):
             telemetry.snapshot_errors.labels(trouble)
         self._standby_due_s = 0.0
-        self._stored_told: Told | None = None
-        """As they are in Redis; None before this process has read them."""
 
     async def run(self) -> None:
         """Refresh once a second, or more often where that costs little; release the lease at the
@@ -173,8 +188,11 @@ class Exporter:
                 return
             self._standby_due_s = now_s + STANDBY_EVERY_S
             trouble, problem = None, await self._publish()
+            if leads:
+                await self._hand_on()
         except Unavailable as error:
             trouble, problem = error.trouble, str(error)
+            self._looked_s = -math.inf  # it may come back without what it had
             if not self._holds_lease_still():
                 problem += f"; {NO_SERIES}"
         self._note(problem, trouble)
@@ -202,10 +220,9 @@ class Exporter:
             return f"without a copy of the damaged lanes {self._lanes.without_copy} there is no sum"
         if not reads:
             return "no lane has been claimed yet"
-        if self._stored_told is None:
-            await self._restore_changes()
+        if self._changes.stored is None:
+            await self._take_over_changes()
         await self._read_beside(int(self._clock() * 1000))
-        before = self._publisher.previous
         try:
             # Off the loop: 97,000 samples took 276 ms from rows to texts. In a thread the loop was
             # late by 12 ms at worst meanwhile, about as beside any thread of plain Python (11 ms).
@@ -214,12 +231,8 @@ class Exporter:
             # The last good answers stay; the next round reads every lane from the start.
             self._lanes.forget()
             return str(error)
-        if self._publisher.previous != before:
-            await self._store_selection()
         if self._has_lease and self._markers is not None:
             await self._markers.store(self._publisher.first_sights)
-        if self._has_lease and self._publisher.told != self._stored_told:
-            await self._store_changes()
         await self._follow(term)
         return None
 
@@ -240,23 +253,21 @@ class Exporter:
 
     async def _lead(self) -> bool:
         """Whether this process serves the series of all the traffic; when it begins to, or comes
-        back after its lease was over, restore what the process before stored."""
+        back after its lease was over, take over what another process stored."""
         asked_s = self._monotonic()
         leads = await self._coordination.lease(self._token, LEASE_MS)
-        self._telemetry.exporter_lease_held.set(leads)
-        was_over = not self._has_lease or asked_s - self._renewed_s >= LEASE_MS / 1000
+        if leads and (not self._has_lease or asked_s - self._renewed_s >= LEASE_MS / 1000):
+            await self._take_over()
+            log.info("serving the series of all the traffic")
         if leads:
             self._renewed_s = asked_s
-        if leads and was_over:
-            stored = await self._coordination.stored_selection()
-            self._publisher.previous = kept.restored_selection(stored)
-            await self._restore_changes()
-            log.info("serving the series of all the traffic")
+        else:
+            self._led_last = False
+            self._publisher.forget_totals()
         if self._has_lease and not leads:
             log.warning("another process serves the series of all the traffic now")
             self._drop_series()
-        if not leads:
-            self._publisher.forget_totals()
+        self._telemetry.exporter_lease_held.set(leads)
         self._has_lease = leads
         return leads
 
@@ -278,25 +289,35 @@ class Exporter:
     def _drop_series(self) -> None:
         self._published = replace(self._published, text=MetricsText(), openmetrics=MetricsText())
 
-    async def _store_selection(self) -> None:
-        try:
-            stored = msgspec.json.encode(self._publisher.previous)
-            await self._coordination.store_selection(stored)
-        except Unavailable as error:
-            log.warning("the selection of counters was not stored", reason=str(error))
+    async def _take_over(self) -> None:
+        """Go on from what another process stored; where nothing is stored, or nothing newer, from
+        what this one has: without a selection every counter would jump. Raises Unavailable."""
+        selection = await self._selection.take_over(led_last=self._led_last)
+        if selection is not None:
+            self._publisher.previous = selection
+        await self._take_over_changes()
+        self._led_last = True
 
-    async def _restore_changes(self) -> None:
-        """Take over what was said before, under the same names."""
-        stored = kept.restored(await self._coordination.stored_changes())
-        self._publisher.told = stored if stored.falls or stored.gaps else self._publisher.told
-        self._stored_told = stored
+    async def _take_over_changes(self) -> None:
+        told = await self._changes.take_over(led_last=self._led_last)
+        if told is not None:
+            self._publisher.told = told
 
-    async def _store_changes(self) -> None:
+    async def _hand_on(self) -> None:
+        """See that Redis has what the next exporter needs."""
+        now_s = self._monotonic()
+        look = now_s - self._looked_s >= LOOK_EVERY_S
         try:
-            await self._coordination.store_changes(kept.packed(self._publisher.told))
-            self._stored_told = self._publisher.told
+            await self._selection.keep(self._publisher.previous, look=look)
+            await self._changes.keep(self._publisher.told, look=look)
         except Unavailable as error:
-            log.warning("the open changes were not stored", reason=str(error))
+            if self._not_stored is None:
+                log.warning("what the next exporter needs was not stored", reason=str(error))
+            self._not_stored, self._looked_s = str(error), -math.inf
+            return
+        self._not_stored = None
+        if look:
+            self._looked_s = now_s
 
     def _make(self, reads: Reads, with_series: bool) -> Published:
         """Apply what changed and publish it. Runs in a thread; nothing else touches the mirrors

@@ -1,8 +1,7 @@
 """What an exporter keeps in the store, or reads of it beside the lanes.
 
-For the next exporter, as bytes: the falls, so that what was said stays said, and the selection of
-its counters. Markers are read again when they changed, filled hours once, as they never change,
-examples of queries when an hour is over, and tables of queries when somebody asks.
+Markers are read again when they changed, filled hours once, as they never change, examples of
+queries when an hour is over, and tables of queries when somebody asks.
 """
 
 import asyncio
@@ -27,39 +26,11 @@ from ..storage import (
     row_pages,
     whole_or_damaged,
 )
-from ..views import LaneHours, LaneView, PreviousSelection, QueryPages, QueryWindow, window_of
+from ..views import LaneHours, LaneView, QueryPages, QueryWindow, window_of
 from .baselines import DAY
-from .measures import Told
 from .sample_series import exemplar_of
 
 log = structlog.get_logger(__name__)
-
-
-def packed(told: Told) -> bytes:
-    """It as JSON."""
-    return msgspec.json.encode(told)
-
-
-def restored(stored: bytes | None) -> Told:
-    """What is stored; nothing where that cannot be read: the hours tell again what lasts."""
-    if stored is None:
-        return Told()
-    try:
-        return msgspec.json.decode(stored, type=Told)
-    except msgspec.DecodeError as error:
-        log.warning("the stored changes cannot be read", reason=str(error))
-        return Told()
-
-
-def restored_selection(stored: bytes | None) -> PreviousSelection:
-    """The stored selection; an empty one where there is none that can be read."""
-    if stored is None:
-        return PreviousSelection()
-    try:
-        return msgspec.json.decode(stored, type=PreviousSelection)
-    except msgspec.DecodeError as error:
-        log.warning("the stored selection of counters cannot be read", reason=str(error))
-        return PreviousSelection()
 
 
 class StoredMarkers(Protocol):

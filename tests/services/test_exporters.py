@@ -9,10 +9,13 @@ from typing import Any
 
 import pytest
 
-from relevanced.daemon.storage import close
+from relevanced.daemon.exporter import LOOK_EVERY_S
+from relevanced.daemon.storage import Namespace, close
+from tests.daemon.exporter.one_lane import Lane, countries, rounds
 from tests.services.daemons import Daemon
-from tests.services.fixtures import MakeTopic
+from tests.services.fixtures import MakeTopic, OwnRedis
 from tests.services.kafka_server import Broker
+from tests.services.redis_lanes import client_at
 from tests.services.redis_server import RedisServer
 from tests.services.whole_path import PARTITIONS, Stage
 
@@ -115,3 +118,22 @@ async def test_an_empty_topic_keeps_no_exporter_from_being_ready(stage: Stage) -
     exporter = stage.daemon("one", "exporter")
     stage.daemon("one")
     await comes(lambda: ready(exporter), exporter)
+
+
+async def test_what_redis_lost_is_stored_again_for_the_next_exporter(own_redis: OwnRedis) -> None:
+    server = own_redis()
+    async with client_at(server.url) as client:
+        namespace = Namespace(client, "relevanced", "one")
+        await namespace.register(1)
+
+        def restarted() -> float:
+            server.restart()
+            assert server.call("EXISTS one:shown") == ":0", "it keeps nothing on disk"
+            return within_a_lease()
+
+        def within_a_lease() -> float:
+            return LOOK_EVERY_S / 2
+
+        lane = Lane(countries(1000, 500, "DE"))
+        await rounds(namespace, lane, [within_a_lease, restarted, within_a_lease, within_a_lease])
+        assert await namespace.stored_selection() is not None

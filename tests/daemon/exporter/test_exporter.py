@@ -1,152 +1,26 @@
 """The exporter: what it serves when a lane cannot be read, or another process has the lease."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import msgspec
-import numpy as np
 import pytest
 
-from relevanced.daemon.changes import Fall, FallOnset
 from relevanced.daemon.errors import Damaged, Unavailable
-from relevanced.daemon.exporter import (
-    Condition,
-    Detection,
-    Exporter,
-    Published,
-    Told,
-    packed,
-    refresh_after_s,
-    restored,
-)
-from relevanced.daemon.lane import PAGE_ROWS
-from relevanced.daemon.storage import Head, LaneDelta, Term, pack_page
+from relevanced.daemon.exporter import Exporter, Published, refresh_after_s
+from relevanced.daemon.storage import LaneDelta, Term
 from relevanced.daemon.telemetry import Telemetry
 from tests.builders import PLAN, START_MS
-
-PATIENCE_S = 10.0
-
-
-class Namespace:
-    """A namespace with one lane and a lease, which this process gets if `leads`."""
-
-    def __init__(self) -> None:
-        self.leads = True
-        self.selection: bytes | None = None
-        self.changes: bytes | None = None
-        self.released = False
-        self.has_caught_up = True
-        self.successor: str | None = None
-        self.predecessor: str | None = None
-
-    async def lanes(self) -> int:
-        return 1
-
-    async def begun(self) -> frozenset[int]:
-        return frozenset()
-
-    async def lease(self, token: str, silence_ms: int) -> bool:
-        return self.leads
-
-    async def release(self, token: str) -> None:
-        self.released = True
-
-    async def stored_selection(self) -> bytes | None:
-        return self.selection
-
-    async def store_selection(self, selection: bytes) -> None:
-        self.selection = selection
-
-    async def stored_changes(self) -> bytes | None:
-        return self.changes
-
-    async def store_changes(self, changes: bytes) -> None:
-        self.changes = changes
-
-    async def term(self) -> Term:
-        serves = self.has_caught_up and self.successor is None
-        return Term(serves, self.successor, None if serves else self.predecessor)
-
-    async def take_over(self) -> list[str]:
-        self.has_caught_up = True
-        return []
-
-
-class Lane:
-    """A store that gives these answers in turn, and then the last one for ever."""
-
-    def __init__(self, *answers: LaneDelta | Exception | None) -> None:
-        self.answers = list(answers)
-
-    async def read(self, lane: int, token: str, sequence: int | None, names: int) -> Any:
-        answer = self.answers[0]
-        if len(self.answers) > 1:
-            self.answers.pop(0)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
-
-class Outlet:
-    """Takes what is published, and stops the exporter when that is as wanted."""
-
-    def __init__(self, done: Callable[[Published], bool]) -> None:
-        self.done = done
-        self.stop = asyncio.Event()
-        self.published = Published()
-
-    def swap(self, published: Published) -> None:
-        self.published = published
-        if self.done(published):
-            self.stop.set()
-
-    def conditions(self) -> Sequence[Condition]:
-        return []
-
-
-def delta(impressions: int, *, page: bytes | None = None) -> LaneDelta:
-    rows = np.zeros((PAGE_ROWS, PLAN.row_width), np.int64)
-    rows[0, 0] = impressions
-    head = Head(
-        token="t",
-        sequence=impressions,
-        offsets={"events": impressions},
-        watermarks={"events": START_MS},
-        counts={"events": {"impression": impressions}},
-    )
-    key = f"rows:300:{START_MS}:0"
-    return LaneDelta(head, True, [], {key: pack_page(rows) if page is None else page})
-
-
-async def served_when(
-    done: Callable[[Published], bool],
-    lane: Lane,
-    namespace: Namespace,
-    monkeypatch: Any,
-    clock_s: float = START_MS / 1000 + 10,
-) -> Published:
-    """Run an exporter until what it serves is as wanted."""
-    monkeypatch.setattr("relevanced.daemon.exporter.exporter.REFRESH_EVERY_S", 0.0)
-    monkeypatch.setattr("relevanced.daemon.exporter.exporter.STANDBY_EVERY_S", 0.0)
-    outlet = Outlet(done)
-    store: Any = lane
-    telemetry = Telemetry("test")
-    exporter = Exporter(store, namespace, PLAN, telemetry, outlet, outlet.stop, lambda: clock_s)
-    async with asyncio.timeout(PATIENCE_S):
-        await exporter.run()
-    return outlet.published
-
-
-def impressions(published: Published) -> int:
-    return 0 if published.report is None else published.report.events.impressions
-
-
-def failing(published: Published) -> Mapping[str, str]:
-    """The conditions that say what is wrong, ready or not."""
-    said = (c for c in published.conditions if not c.ok or (c.name == "snapshot" and c.detail))
-    return {condition.name: condition.detail for condition in said}
+from tests.daemon.exporter.one_lane import (
+    PATIENCE_S,
+    Lane,
+    Namespace,
+    Outlet,
+    delta,
+    failing,
+    impressions,
+    served_when,
+)
 
 
 async def test_what_cannot_be_read_is_reported_and_the_last_scores_stay(monkeypatch: Any) -> None:
@@ -295,41 +169,6 @@ async def test_an_exporter_alone_without_redis_serves_its_series_for_a_minute_an
     assert counted in b"".join(outlet.published.text.plain)
 
 
-@pytest.mark.parametrize(("away_s", "reads"), [(9.0, 1), (30.0, 2)])
-async def test_a_holder_whose_lease_was_over_reads_again_what_another_may_have_stored(
-    away_s: float, reads: int, monkeypatch: Any
-) -> None:
-    monkeypatch.setattr("relevanced.daemon.exporter.exporter.REFRESH_EVERY_S", 0.0)
-    served = list[bool]()
-
-    class Link(Namespace):
-        read = 0
-
-        async def lease(self, token: str, silence_ms: int) -> bool:
-            if len(served) == 1:
-                raise Unavailable("Redis: away")
-            return True
-
-        async def stored_selection(self) -> bytes | None:
-            self.read += 1
-            return self.selection
-
-    def done(now: Published) -> bool:
-        served.append(bool(now.text.plain))
-        return len(served) == 3
-
-    outlet, link = Outlet(done), Link()
-    fixed = (Lane(delta(3)), link, PLAN, Telemetry("test"), outlet, outlet.stop)
-    exporter = Exporter(
-        *fixed,
-        lambda: START_MS / 1000 + 10,
-        monotonic=lambda: 100.0 if len(served) < 2 else 100.0 + away_s,
-    )
-    async with asyncio.timeout(PATIENCE_S):
-        await exporter.run()
-    assert served == [True] * 3 and link.read == reads
-
-
 async def test_after_a_roll_back_all_processes_answer_what_is_stored(monkeypatch: Any) -> None:
     """While the counters of the one that serves them stay where they were."""
 
@@ -429,13 +268,6 @@ async def test_a_process_that_was_ready_stays_so_while_lost_state_is_read_again(
     assert said.detail.startswith("Redis lost the state")
 
 
-async def test_the_lease_is_released_and_the_selection_stored(monkeypatch: Any) -> None:
-    namespace = Namespace()
-    await served_when(lambda p: impressions(p) == 3, Lane(delta(3)), namespace, monkeypatch)
-    assert namespace.released
-    assert namespace.selection is None or msgspec.json.decode(namespace.selection)
-
-
 async def test_no_lane_yet_is_reported(monkeypatch: Any) -> None:
     published = await served_when(lambda p: bool(failing(p)), Lane(None), Namespace(), monkeypatch)
     assert failing(published) == {"snapshot": "no lane has been claimed yet"}
@@ -446,27 +278,3 @@ async def test_no_lane_yet_is_reported(monkeypatch: Any) -> None:
 )
 def test_a_cheap_refresh_comes_often(took_s: float, after_s: float) -> None:
     assert refresh_after_s(took_s) == pytest.approx(after_s)
-
-
-@pytest.mark.parametrize("leads", [True, False])
-async def test_an_exporter_begins_with_the_changes_that_were_told(
-    leads: bool, monkeypatch: Any
-) -> None:
-    at = float(START_MS)
-    fall = Fall(
-        ("all", "all", "P@1"),
-        START_MS,
-        FallOnset(at, at, at, by_panes=True),
-        ("hour",),
-        START_MS,
-        at,
-    )
-    namespace = Namespace()
-    namespace.leads, namespace.changes = leads, packed(Told((fall,)))
-    seen = []
-    monkeypatch.setattr(
-        "relevanced.daemon.exporter.scorer.ChangeDetector.look",
-        lambda judge, *_: (seen.append(judge.falls), Detection())[1],
-    )
-    await served_when(lambda p: impressions(p) > 0, Lane(delta(3)), namespace, monkeypatch)
-    assert seen[0] == (fall,) and restored(namespace.changes).falls == (fall,)

@@ -92,7 +92,7 @@ def test_what_falls_after_it_is_told_with_its_own_onset() -> None:
 def test_another_exporter_takes_it_over() -> None:
     site, first, second = Unheard(30), Publisher(PLAN), Publisher(PLAN)
     site.read(first, 40)
-    second.told = restored(packed(first.told))
+    second.told = restored(packed(first.told), Told())
     assert second.told == first.told != Told()
     # The panes of that time are gone by then: only what was stored knows of it.
     for minute, answer in said(site, second, range(200, 260, 10)):

@@ -15,6 +15,7 @@ from relevanced.daemon.changes import DEFAULTS, Graded, Marker, MarkerReach, rec
 from relevanced.daemon.exporter import (
     Detection,
     Publisher,
+    Told,
     open_change_samples,
     packed,
     restored,
@@ -113,7 +114,7 @@ def test_a_fall_ends_when_other_judgements_come_into_force(fallen_site: JudgedSi
 def test_another_process_tells_the_same_change_under_the_same_name(fallen_site: JudgedSite) -> None:
     first, second = Publisher(PLAN), Publisher(PLAN)
     told(fallen_site, NOON, first)
-    second.told = restored(packed(first.told))
+    second.told = restored(packed(first.told), Told())
     assert second.told == first.told
     at = NEW.start_ms + PART_MS
     assert told(fallen_site, at, second, TWO_FILES) == told(fallen_site, at, first, TWO_FILES)
