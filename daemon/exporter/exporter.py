@@ -215,6 +215,8 @@ class Exporter:
     async def _publish(self) -> str | None:
         """Read and publish once; returns what is wrong, or None. Raises Unavailable."""
         term = await self._coordination.term()
+        # Also where no snapshot can be made: an old 0, or that of a start, would deny it.
+        self._telemetry.set_superseded(term.retired or term.successor is not None)
         reads = await self._lanes.read()
         if self._lanes.without_copy:
             return f"without a copy of the damaged lanes {self._lanes.without_copy} there is no sum"
@@ -348,7 +350,6 @@ class Exporter:
         self._telemetry.set_catching_up(
             progress is not None, None if progress is None else progress.behind_ms
         )
-        self._telemetry.superseded.set(term.retired or term.successor is not None)
         self._published = replace(self._published, catching_up=progress, successor=term.successor)
 
     def _times_ms(self) -> list[int | None]:

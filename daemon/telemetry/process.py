@@ -169,9 +169,8 @@ class Telemetry:
         self._token_expiry_s = _gauge("relevanced_token_expiry_timestamp_seconds", registry)
         self.exporter_lease_held = _gauge("relevanced_exporter_lease_held", registry)
         self._catching_up = _gauge("relevanced_catching_up", registry)
-        # Workers do not know it: the 0 of one that ends last would deny what exporters said.
-        of_exporters = None if role == "worker" else registry
-        self.superseded = _gauge("relevanced_superseded", of_exporters)
+        self._superseded = _gauge("relevanced_superseded", None)
+        self._shows_superseded = False
         self._catch_up_behind_s = _gauge("relevanced_catch_up_behind_seconds", registry)
         self.snapshot_s = _gauge("relevanced_snapshot_timestamp_seconds", registry)
         self.snapshot_duration_s = _gauge("relevanced_snapshot_duration_seconds", registry)
@@ -226,6 +225,15 @@ class Telemetry:
         self._catching_up.set(catching_up)
         unknown = math.nan if catching_up else 0.0
         self._catch_up_behind_s.set(unknown if behind_ms is None else behind_ms / 1000)
+
+    def set_superseded(self, superseded: bool) -> None:
+        """Show whether the namespace was succeeded or retired. Only from now on: the 0 of a process
+        that does not know it, as workers and exporters without Redis, would deny what others
+        said."""
+        self._superseded.set(superseded)
+        if not self._shows_superseded:
+            self._registry.register(self._superseded)
+            self._shows_superseded = True
 
     def links_to(self, runbook: str | None, page: str | None, dashboards: str | None) -> None:
         """Show the addresses that the texts of alerts link to."""
@@ -332,7 +340,7 @@ def _remove(gauge: Gauge, *labels: str) -> None:
 
 
 def _gauge(name: str, registry: CollectorRegistry | None) -> Gauge:
-    """`registry`: None for one that this process does not serve."""
+    """`registry`: None for one that this process does not serve yet."""
     family = FAMILIES[name]
     return Gauge(family.name, family.help, family.labels, registry=registry)
 

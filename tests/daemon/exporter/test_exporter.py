@@ -1,6 +1,7 @@
 """The exporter: what it serves when a lane cannot be read, or another process has the lease."""
 
 import asyncio
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -250,6 +251,39 @@ async def test_a_namespace_that_was_succeeded_serves_no_series_and_names_the_oth
     published = await served_when(done, Lane(delta(3)), namespace, monkeypatch)
     assert series == [(True, True), (False, False), (False, False), (True, True)]
     assert published.successor is None
+
+
+@pytest.mark.parametrize(
+    ("fault", "lanes"),
+    [
+        (None, 0),
+        (Damaged("lane 0: a part is missing"), 1),
+        (delta(3, page=b"rubbish"), 1),
+        (Unavailable("Redis: away"), 1),
+    ],
+)
+async def test_a_retired_namespace_says_so_also_where_no_snapshot_can_be_made(
+    fault: LaneDelta | Exception | None, lanes: int, monkeypatch: Any
+) -> None:
+    """An exporter that says 0 would deny what was said before, and its end be taken for a fault."""
+    telemetry, said = Telemetry("test"), list[float | None]()
+
+    class Retired(Namespace):
+        async def lanes(self) -> int:
+            return lanes
+
+        async def term(self) -> Term:
+            if not said:
+                raise Unavailable("Redis: away")
+            return Term(True, retired=True)
+
+    def done(published: Published) -> bool:
+        found = re.search(rb"\nrelevanced_superseded (\S+)", telemetry.render(False))
+        said.append(found and float(found[1]))
+        return len(said) == 3
+
+    await served_when(done, Lane(fault), Retired(), monkeypatch, telemetry=telemetry)
+    assert said == [None, 1, 1]
 
 
 async def test_a_process_that_was_ready_stays_so_while_lost_state_is_read_again(

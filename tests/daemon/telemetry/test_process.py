@@ -55,6 +55,7 @@ def full() -> Telemetry:
     telemetry.snapshot_errors.labels("full")
     telemetry.topics_found({"t": 4})
     telemetry.kept_out("login")
+    telemetry.set_superseded(False)
     telemetry.token_asked("redis", "ok", 900.0)
     telemetry.set_eviction_policy("noeviction")
     telemetry.judged_by({"late_seconds": 600}, {"P@1": 0.01}, {("P@1", "all", "all"): 0.1})
@@ -71,11 +72,14 @@ def test_series_are_those_of_the_table() -> None:
     assert {name for name in named if not name.startswith("process_")} == expected
 
 
-@pytest.mark.parametrize("role", ["all", "exporter", "worker"])
-def test_only_exporters_say_whether_another_namespace_serves(role: str) -> None:
-    """The 0 of a worker that ends last would be the last value of a retired installation."""
-    text = Telemetry("test", role).render(False)
-    assert (b"\nrelevanced_superseded 0.0" in text) == (role != "worker")
+def test_whether_another_namespace_serves_is_said_once_it_is_known() -> None:
+    """The 0 of a worker, or of an exporter without Redis, would be the last value of a retired
+    installation."""
+    telemetry = Telemetry("test")
+    assert b"\nrelevanced_superseded " not in telemetry.render(False)
+    for superseded in (True, False):
+        telemetry.set_superseded(superseded)
+        assert b"\nrelevanced_superseded %d.0" % superseded in telemetry.render(False)
 
 
 def test_memory_has_no_bound_until_one_is_set() -> None:
