@@ -23,6 +23,8 @@ where no week is known of days, as a weekend is no fault. Where no day is known 
 whole hour before tells."""
 MOST_HOURS: Final = 12
 """What brings nothing for longer may be a day on which a site is closed, and no outage."""
+FULL_WITHIN: Final = 4
+"""So many hours from an outage, on both sides, one must bring about as many as on other days."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,7 +150,7 @@ class UsualHours:
 
     def _is_outage(self, start: int) -> bool:
         """Whether an hour without any is one of a few, each of which brings some on other days, and
-        beside which as many come as on those. A night does not, a closed day goes on into one, or
+        near which as many come as on those. A night does not, a closed day goes on into one, or
         is longer, and on a day with few searches hours are empty by chance."""
         hours, beside = [start], list[int]()
         for step in (-HOUR_MS, HOUR_MS):
@@ -156,11 +158,12 @@ class UsualHours:
             while self._knows(at) and not self.counts.of(at) and len(hours) < MOST_HOURS:
                 hours.append(at)
                 at += step
-            # An outage may begin or end within an hour: then the next one is full.
-            full = [each for each in (at, at + step) if self._is_full(each)]
+            # An outage may begin or end within an hour, come back once more, or end slowly.
+            near = (at + hours_away * step for hours_away in range(FULL_WITHIN))
+            full = [each for each in near if self._is_full(each)]
             if not full or not self._brings_any(at):
                 return False
-            beside += map(self.counts.of, full)
+            beside += map(self.counts.of, full[:2])
         usual = [self._on_other_days(hour) for hour in hours]
         return all(usual) and min(sum(usual), sum(beside)) >= USUAL_GAPS
 

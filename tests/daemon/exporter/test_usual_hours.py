@@ -291,14 +291,14 @@ SATURDAY_MS = MONDAY_MS + 12 * DAY_MS
 
 @pytest.mark.parametrize(
     ("opens", "per_hour", "seed"),
-    [(ROUND_THE_CLOCK, 3, 1), (ROUND_THE_CLOCK, 1, 1), ((6, 20), 3, 1), ((9, 13), 1, 12)],
+    [(ROUND_THE_CLOCK, 6, 15), (ROUND_THE_CLOCK, 1, 1), ((6, 20), 3, 1), ((9, 13), 1, 12)],
 )
 def test_hours_that_were_empty_by_chance_on_a_quiet_weekend_are_no_outage_a_week_later(
     opens: tuple[float, float], per_hour: float, seed: int
 ) -> None:
     """Though other days bring many at these hours."""
     site = Quiet(per_hour, seed, opens)
-    weekend = range(SATURDAY_MS + HOUR_MS, SATURDAY_MS + 2 * DAY_MS, 10 * MINUTE_MS)
+    weekend = range(SATURDAY_MS + HOUR_MS, SATURDAY_MS + 2 * DAY_MS, 30 * MINUTE_MS)
     assert [at for at, found in site.told(weekend) if found] == []
     rates = site.rates(range(weekend.start + HOUR_MS // 2, weekend.stop, HOUR_MS))
     assert max(usual for _, usual in rates) <= 20 * per_hour
@@ -306,20 +306,31 @@ def test_hours_that_were_empty_by_chance_on_a_quiet_weekend_are_no_outage_a_week
 
 def test_feedback_that_is_rare_on_weekends_has_not_stopped_on_the_second() -> None:
     site = Quiet(3, 1, ROUND_THE_CLOCK, only_feedback=True)
-    weekend = range(SATURDAY_MS + HOUR_MS, SATURDAY_MS + 36 * HOUR_MS, 10 * MINUTE_MS)
+    weekend = range(SATURDAY_MS + HOUR_MS, SATURDAY_MS + 36 * HOUR_MS, 30 * MINUTE_MS)
     assert [at for at, found in site.told(weekend) if found] == []
 
 
-@pytest.mark.parametrize(("from_h", "until_h"), [(3.5, 9.5), (17.5, 23.5), (10.5, 13.25)])
-def test_an_outage_that_begins_or_ends_in_a_slow_hour_is_not_usual_a_week_later(
-    from_h: float, until_h: float
+@pytest.mark.parametrize(
+    ("closed_h", "hours"),
+    [
+        ([(3.5, 9.5)], range(7, 10)),
+        ([(17.5, 23.5)], range(17, 19)),
+        ([(10.5, 13.25)], range(10, 14)),
+        ([(10, 11.7), (12, 13)], range(10, 13)),
+        ([(10, 12.6), (13, 13.6)], range(10, 13)),
+    ],
+    ids=["begins at night", "ends at night", "within hours", "comes back", "ends slowly"],
+)
+def test_an_outage_is_not_usual_a_week_later_however_it_begins_and_ends(
+    closed_h: list[tuple[float, float]], hours: range
 ) -> None:
     site, tuesday_ms = Quiet(6, 1, (6, 20)), MONDAY_MS + DAY_MS
-    site.closed = (
-        range(tuesday_ms + round(from_h * HOUR_MS), tuesday_ms + round(until_h * HOUR_MS)),
+    site.closed = tuple(
+        range(tuesday_ms + round(from_h * HOUR_MS), tuesday_ms + round(until_h * HOUR_MS))
+        for from_h, until_h in closed_h
     )
     again_ms = tuesday_ms + 7 * DAY_MS
-    for hour in range(max(7, int(from_h)), min(19, int(until_h) + 1)):
+    for hour in hours:
         at_ms = again_ms + hour * HOUR_MS
         ((_, usual),) = site.rates(range(at_ms + 45 * MINUTE_MS, NOW_MS * 2)[:1])
         assert usual >= 300, hour
