@@ -26,7 +26,7 @@ from .baselines import (
 from .catching_up import WITHIN_MS, CatchUp, CatchUpProgress
 from .design_effects import HOURS_AT_ONCE, MeasuredNoise, Measuring
 from .detector import CELLS_PER_MS, Basis, ChangeDetector, look_at, onsets_of_low
-from .exporter import LOOK_EVERY_S, Exporter, refresh_after_s
+from .exporter import Exporter, refresh_after_s
 from .exposition import (
     FAMILY_OF_COUNT,
     Exposition,
@@ -44,7 +44,7 @@ from .exposition import (
     silence_samples,
 )
 from .first_sights import LEAST_IMPRESSIONS, LEAST_KNOWN_MS, MOST_NEW, REACH_MS, FirstSights
-from .handover import packed, restored
+from .handover import LOOK_EVERY_S, packed, restored
 from .kept import (
     ExampleReads,
     KeptMarkers,

@@ -10,7 +10,6 @@ older, with the same numbers.
 """
 
 import asyncio
-import math
 import secrets
 import time
 from collections.abc import Callable, Sequence
@@ -43,8 +42,6 @@ REFRESH_SHARE: Final = 0.1
 """Share of the time that refreshing may take when it happens more often than REFRESH_EVERY_S."""
 LEASE_MS: Final = 10_000
 """Without a renewal for this long, another process serves the scores."""
-LOOK_EVERY_S: Final = 10.0
-"""How often the holder looks whether Redis still has what the next exporter needs."""
 SERVES_ON_S: Final = 60.0
 """How long the holder serves them on without an answer of Redis: one that restarts or fails over is
 back by then, and no alert on them has ended meanwhile. Longer than the lease: where Redis is away
@@ -143,9 +140,6 @@ class Exporter:
         self._changes = Handover(
             Told(), self._token, coordination.stored_changes, coordination.store_changes
         )
-        self._looked_s = -math.inf
-        """When Redis was last seen to have both."""
-        self._not_stored: str | None = None
         self._publisher = Publisher(plan, change_settings, version_attribute)
         self._markers = markers
         self._past = past
@@ -188,11 +182,10 @@ class Exporter:
                 return
             self._standby_due_s = now_s + STANDBY_EVERY_S
             trouble, problem = None, await self._publish()
-            if leads:
-                await self._hand_on()
         except Unavailable as error:
             trouble, problem = error.trouble, str(error)
-            self._looked_s = -math.inf  # it may come back without what it had
+            self._selection.look_soon()
+            self._changes.look_soon()
             if not self._holds_lease_still():
                 problem += f"; {NO_SERIES}"
         self._note(problem, trouble)
@@ -217,6 +210,18 @@ class Exporter:
         term = await self._coordination.term()
         # Also where no snapshot can be made: an old 0, or that of a start, would deny it.
         self._telemetry.set_superseded(term.retired or term.successor is not None)
+        problem = await self._snapshot(term)
+        if self._has_lease:
+            await self._hand_on()  # before what may fail: what was published is served from now on
+        if problem is None:
+            if self._has_lease and self._markers is not None:
+                await self._markers.store(self._publisher.first_sights)
+            await self._follow(term)
+        return problem
+
+    async def _snapshot(self, term: Term) -> str | None:
+        """Read the lanes and publish what they come to; returns what is wrong, or None. Raises
+        Unavailable."""
         reads = await self._lanes.read()
         if self._lanes.without_copy:
             return f"without a copy of the damaged lanes {self._lanes.without_copy} there is no sum"
@@ -233,9 +238,6 @@ class Exporter:
             # The last good answers stay; the next round reads every lane from the start.
             self._lanes.forget()
             return str(error)
-        if self._has_lease and self._markers is not None:
-            await self._markers.store(self._publisher.first_sights)
-        await self._follow(term)
         return None
 
     async def _read_beside(self, now_ms: int) -> None:
@@ -308,18 +310,8 @@ class Exporter:
     async def _hand_on(self) -> None:
         """See that Redis has what the next exporter needs."""
         now_s = self._monotonic()
-        look = now_s - self._looked_s >= LOOK_EVERY_S
-        try:
-            await self._selection.keep(self._publisher.previous, look=look)
-            await self._changes.keep(self._publisher.told, look=look)
-        except Unavailable as error:
-            if self._not_stored is None:
-                log.warning("what the next exporter needs was not stored", reason=str(error))
-            self._not_stored, self._looked_s = str(error), -math.inf
-            return
-        self._not_stored = None
-        if look:
-            self._looked_s = now_s
+        await self._selection.keep(self._publisher.previous, now_s)
+        await self._changes.keep(self._publisher.told, now_s)
 
     def _make(self, reads: Reads, with_series: bool) -> Published:
         """Apply what changed and publish it. Runs in a thread; nothing else touches the mirrors

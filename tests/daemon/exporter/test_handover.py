@@ -278,10 +278,44 @@ async def test_what_redis_lost_unseen_is_stored_again_within_seconds(now: LaneDe
     assert kept[0] is None and kept[1] and restored(kept[1], PreviousSelection()) == selection(900)
 
 
-async def test_what_was_not_stored_is_stored_later() -> None:
+async def test_what_is_refused_is_stored_later_and_holds_the_other_value_back_at_no_time(
+    decided: list[Fall],
+) -> None:
     redis = Redis()
-    redis.refuses_writes = 3
-    await rounds(redis, Lane(*BEFORE), [pause] * 5)
+    redis.refuses_writes = 2
+    decided.append(FALL)
+
+    def soon() -> float:
+        assert (redis.refuses_writes, redis.falls) == (1, (FALL,))
+        return LOOK_EVERY_S / 4
+
+    def at_last() -> float:
+        assert (redis.refuses_writes, redis.selection) == (0, None)
+        return LOOK_EVERY_S
+
+    await rounds(redis, Lane(*BEFORE), [pause, soon, soon, soon, soon, at_last])
+    assert restored(redis.selection, PreviousSelection()) == selection(900)
+
+
+async def test_what_is_served_is_stored_whatever_fails_after_it(decided: list[Fall]) -> None:
+    class NotPermitted(Redis):
+        has_caught_up = False
+
+        async def take_over(self) -> list[str]:
+            raise Unavailable("Redis: NOPERM")
+
+    redis = NotPermitted()
+    decided.append(FALL)
+    await rounds(redis, Lane(*BEFORE), [pause] * 3)
+    assert restored(redis.selection, PreviousSelection()) == selection(900)
+    assert redis.falls == (FALL,)
+
+
+@pytest.mark.parametrize("stored", [b"", b"{", b"[]", b'{"by":"\xff"}', b'{"falls":0}'])
+async def test_what_nobody_can_read_counts_as_nothing(stored: bytes) -> None:
+    redis = Redis()
+    redis.stored = stored, stored
+    await rounds(redis, Lane(*BEFORE), [pause] * 4)
     assert restored(redis.selection, PreviousSelection()) == selection(900)
 
 
