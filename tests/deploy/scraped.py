@@ -16,7 +16,7 @@ from urllib.request import Request, urlopen
 from tests.services import processes
 from tests.services.daemons import Daemon
 
-PATIENCE_S: Final = 120.0
+PATIENCE_S: Final = 300.0
 INVALID_QUERY: Final = (400, 422)
 """HTTP statuses with which Prometheus rejects an invalid query."""
 SCRAPE_EVERY: Final = "1s"
