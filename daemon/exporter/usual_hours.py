@@ -8,7 +8,6 @@ from datetime import tzinfo
 from statistics import fmean, median
 from typing import Final
 
-
 from ..changes import USUAL_GAPS
 from ..panes import HOUR_MS, days_before, on_other_days, pane_start
 from ..views import COUNTS_CELL, HourHistory

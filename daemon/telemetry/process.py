@@ -169,8 +169,7 @@ class Telemetry:
         self._token_expiry_s = _gauge("relevanced_token_expiry_timestamp_seconds", registry)
         self.exporter_lease_held = _gauge("relevanced_exporter_lease_held", registry)
         self._catching_up = _gauge("relevanced_catching_up", registry)
-        self._superseded = _gauge("relevanced_superseded", None)
-        self._shows_superseded = False
+        self._superseded: Gauge | None = None
         self._catch_up_behind_s = _gauge("relevanced_catch_up_behind_seconds", registry)
         self.snapshot_s = _gauge("relevanced_snapshot_timestamp_seconds", registry)
         self.snapshot_duration_s = _gauge("relevanced_snapshot_duration_seconds", registry)
@@ -230,10 +229,9 @@ class Telemetry:
         """Show whether the namespace was succeeded or retired. Only from now on: the 0 of a process
         that does not know it, as workers and exporters without Redis, would deny what others
         said."""
+        if self._superseded is None:
+            self._superseded = _gauge("relevanced_superseded", self._registry)
         self._superseded.set(superseded)
-        if not self._shows_superseded:
-            self._registry.register(self._superseded)
-            self._shows_superseded = True
 
     def links_to(self, runbook: str | None, page: str | None, dashboards: str | None) -> None:
         """Show the addresses that the texts of alerts link to."""
@@ -339,8 +337,7 @@ def _remove(gauge: Gauge, *labels: str) -> None:
         gauge.remove(*labels)
 
 
-def _gauge(name: str, registry: CollectorRegistry | None) -> Gauge:
-    """`registry`: None for one that this process does not serve yet."""
+def _gauge(name: str, registry: CollectorRegistry) -> Gauge:
     family = FAMILIES[name]
     return Gauge(family.name, family.help, family.labels, registry=registry)
 
