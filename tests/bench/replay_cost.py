@@ -84,11 +84,12 @@ async def measure(stage: Stage, effort: Effort) -> PartResult:
 
 async def _sparse(stage: Stage, effort: Effort) -> list[Finding]:
     """What an event costs in a sparse recording against one of as many in an hour."""
-    paths = {span: stage.directory / f"sparse-{span}.jsonl" for span in SPANS_S}
-    count = effort.of(SPARSE_EVENTS)
+    dense, *longer = SPANS_S
+    sparse, count = effort.first(longer), effort.of(SPARSE_EVENTS)
+    paths = {span: stage.directory / f"sparse-{span}.jsonl" for span in (dense, *sparse)}
     for span, path in paths.items():
         write(path, count, count / SPANS_S[span])
-    found, (dense, *sparse) = list[Finding](), SPANS_S
+    found = list[Finding]()
     rounds = [
         {span: (await _measured("replay", path)).per_event_us for span, path in paths.items()}
         for _ in range(effort.rounds(ROUNDS))
