@@ -245,7 +245,7 @@ def _blocks(hours: HourSums) -> _Values:
 
 def _levels(blocks: _Values) -> Floats:
     """(series, 1): the median score of each."""
-    return _medians(np.where(blocks.known, blocks.values, np.nan), axis=1)[:, np.newaxis]
+    return _medians(np.where(blocks.known, blocks.values, np.nan))[:, np.newaxis]
 
 
 def _rolled(values: Floats | Booleans) -> Floats:
@@ -280,22 +280,31 @@ def _without_breaks(moves: _Values, drift: Floats) -> _Values:
 
     How much noise there is tells the median of all moves, which breaks hardly change.
     """
-    usual = np.full(moves.values.shape, np.nan)
     values = np.where(moves.known, moves.values, np.nan)
-    for hour in range(DAY):
-        usual[:, hour::DAY] = _medians(values[:, hour::DAY], axis=1)[:, np.newaxis]
+    series, width = values.shape
+    days = -(-width // DAY)
+    of_days = np.full((series, days * DAY), np.nan)
+    of_days[:, :width] = values
+    by_hour = of_days.reshape(series, days, DAY).swapaxes(1, 2)
+    usual = np.tile(_medians(by_hour), days)[:, :width]
     expected = np.where(moves.known, moves.variances + drift, np.nan)
     squares = (values - usual) ** 2 / expected
-    noise = np.maximum(_medians(squares, axis=1) / _MEDIAN_CHI_SQUARED, 1.0)[:, np.newaxis]
+    noise = np.maximum(_medians(squares) / _MEDIAN_CHI_SQUARED, 1.0)[:, np.newaxis]
     known = moves.known & (squares <= NO_NOISE**2 * noise)
     return _Values(moves.values, moves.variances, known)
 
 
-def _medians(values: Floats, axis: int) -> Floats:
-    """The medians of what is not NaN; NaN where all is."""
-    empty = np.isnan(values).all(axis=axis)
-    found: Floats = np.nanmedian(np.where(np.expand_dims(empty, axis), 0.0, values), axis=axis)
-    return np.where(empty, np.nan, found)
+def _medians(values: Floats) -> Floats:
+    """The medians along the last axis of what is not NaN; NaN where all is. `np.nanmedian` takes
+    six times as long."""
+    beyond = np.full((*values.shape[:-1], 1), np.nan)  # so that there is one
+    ordered = np.sort(np.concatenate([values, beyond], axis=-1), axis=-1)  # NaN comes last
+    known = np.sum(~np.isnan(values), axis=-1, keepdims=True)
+    low, high = (
+        np.take_along_axis(ordered, at, axis=-1)
+        for at in (np.maximum(known - 1, 0) // 2, known // 2)
+    )
+    return np.squeeze((low + high) / 2, axis=-1)
 
 
 def _effects(compared: _Values, drift: Floats, weekdays: Floats | float) -> tuple[Floats, Floats]:

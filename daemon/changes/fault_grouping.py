@@ -383,9 +383,8 @@ class _Fault:
 
 
 def _lowest(falls: Sequence[Fall], metric: str, index: Mapping[Series, int], z: Floats) -> float:
-    return min(
-        float(np.nan_to_num(z[index[fall.series]])) for fall in falls if fall.series[2] == metric
-    )
+    known = np.nan_to_num(z)
+    return min(float(known[index[fall.series]]) for fall in falls if fall.series[2] == metric)
 
 
 def _measured(of: ScoreLevel, at: int, look: Look, means: Floats) -> MeasuredChange:

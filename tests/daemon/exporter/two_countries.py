@@ -74,12 +74,16 @@ class Site:
         cells: dict[tuple[int, int], Rows] = {}
         hours: dict[int, Rows] = {}
         settled_ms = as_of_ms - PLAN.timing.settle_ms
+        windows = [
+            (index, window.pane_ms, PLAN.timing.dropped_before(window, as_of_ms))
+            for index, window in enumerate(PLAN.timing.windows)
+        ]
         for start, rows in self.parts.items():
             if start >= as_of_ms:
                 continue
-            for index, window in enumerate(PLAN.timing.windows):
-                key = (index, pane_start(start, window.pane_ms))
-                if key[1] >= PLAN.timing.dropped_before(window, as_of_ms):
+            for index, pane_ms, kept_from in windows:
+                key = (index, pane_start(start, pane_ms))
+                if key[1] >= kept_from:
                     cells[key] = cells[key] + rows if key in cells else rows
             if start < settled_ms:
                 hour = pane_start(start, HOUR_MS)
