@@ -22,7 +22,7 @@ from aiokafka.errors import KafkaError, OffsetOutOfRangeError
 
 from ..config import Start
 from ..errors import Unavailable
-from ..storage import Head, LogMarks
+from ..storage import Head, LogMark, LogMarks
 from ..worker import LogChanged
 from . import aiokafka_patches
 from .aiokafka_patches import client_of, unpacking_aside
@@ -58,10 +58,9 @@ class LogSpan:
         return 0 < self.end <= self.earliest
 
     @property
-    def has_lost_beginning(self) -> bool:
-        """Whether records were deleted that no record before `begin` dates: they may be of any
-        time."""
-        return self.earliest > 0 and self.begin <= self.earliest
+    def is_undated(self) -> bool:
+        """Whether no record before `begin` is there to date what was before the first one."""
+        return self.begin <= self.earliest
 
 
 class LaneLog:
@@ -182,14 +181,15 @@ class LaneLogs:
         """Return the log of a lane, to be read from `begin` to before `until`, by log; one that
         `begin` lacks is read from its first record on. What was opened before is closed.
 
-        Raises LogChanged where a log is not the one of its mark, or ends before `until`, and
-        Unavailable."""
+        Raises LogChanged where a log is not the one of its mark, or ends before the last record
+        that was read of it or before `until`, and Unavailable."""
         logs = {place_in(lane, log): log for log in until}
         for topic, partition in logs:
             if partition >= self._counts[topic]:
                 has = f"{topic} has {self._counts[topic]} partitions"
                 raise Unavailable(f"Kafka: lane {lane}: {has}")
-        found = await self._known.resumption(self._consumer, logs, until, marks)
+        reached = {log: max(at, _end_read(marks.get(log))) for log, at in until.items()}
+        found = await self._known.resumption(self._consumer, logs, reached, marks)
         earliest, _ = await log_bounds(self._consumer, logs)
         self._known.fence.update(found.topic_ids)
         spans = {
@@ -201,6 +201,11 @@ class LaneLogs:
         for place, log in logs.items():
             self._consumer.seek(place, read.next_offsets[log])
         return read
+
+
+def _end_read(mark: LogMark | None) -> int:
+    """The offset after the last record that was read."""
+    return 0 if mark is None or mark.last_offset is None else mark.last_offset + 1
 
 
 async def changed_logs(

@@ -1,12 +1,12 @@
 """Lanes made again from the records that Kafka has, as far as some hours need them."""
 
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from ..config import ONE, Ago, Config, LogEnd
 from ..events import timestamp_text
-from ..kafka import LaneLog, LaneLogs, kafka_settings
+from ..kafka import LaneLog, LaneLogs, LogSpan, kafka_settings
 from ..lane import Pending, new_lane, place_of
 from ..panes import HOUR_MS
 from ..plan import Plan
@@ -16,7 +16,8 @@ from .libraries import WholeIndex, class_by_the_whole_index
 from .log_replay import LogReplay
 from .lost_beginning import LostBeginning
 from .record_reader import RecordReader, record_reader
-from .redis_client import stored_head
+from .redis_client import stored_heads
+from .stored_logs import StoredLogs
 
 BETWEEN_MS: Final = HOUR_MS
 """Read before what must be read at least, for clocks and delays of producers."""
@@ -52,10 +53,10 @@ def known_until(head: Head | None, log: str, end: int) -> int | None:
     mark_ms = None if head is None else head.watermarks.get(log)
     if head is None or mark_ms is None or head.logs.get(log, LogMark()).last_offset != end - 1:
         return None
-    if head.counts.get("gap_records", {}).get(log):
+    if head.counts.get("gap_records", {}).get(log) or log in head.replaced_logs:
         return None
     pending = head.state.pending.get(log, Pending())
-    return max(mark_ms, max(pending.times_ms.values(), default=mark_ms))
+    return max(mark_ms, head.since_ms or 0, *pending.times_ms.values())
 
 
 def require_known(
@@ -72,6 +73,30 @@ def require_known(
     late = [log for log, whole_ms in whole.items() if whole_ms > start_ms]
     if late:
         raise RecordsGone(lane, late, max(whole.values()))
+
+
+def undated_losses(spans: Mapping[str, LogSpan], replaced: Collection[str]) -> list[str]:
+    """The logs that have lost their beginnings, where no record before the span dates what is
+    lost."""
+    lost = [log for log, span in spans.items() if span.earliest > 0 or log in replaced]
+    return [log for log in lost if spans[log].is_undated]
+
+
+def require_dated(
+    lane: int,
+    logs: Collection[str],
+    gone: Sequence[str],
+    since_ms: int | None,
+    start_ms: int,
+    lead_ms: int,
+) -> None:
+    """Raise RecordsGone where nothing is left in the logs of a lane that dates what `gone` ones
+    have lost, or what any may have lost before `since_ms` lies in what hours from `start_ms` on
+    need."""
+    if gone:
+        raise RecordsGone(lane, gone)
+    if since_ms is not None and since_ms + lead_ms > start_ms:
+        raise RecordsGone(lane, [*logs], since_ms + lead_ms)
 
 
 async def read_log(
@@ -106,9 +131,12 @@ async def lanes_from_kafka(
     by the index, if there is one. `workers`: the configuration of those that have read the logs;
     None: this one. Raises Unavailable, StartError, LogChanged, RecordsGone, OverflowError."""
     workers, config = workers or config, config.of_inputs
+    # Of another cluster, offsets and topic ids tell nothing of these logs.
+    is_theirs = {*workers.kafka.bootstrap_servers} == {*config.kafka.bootstrap_servers}
     timing, most_ms = config.timing, config.limits.max_future_ms
     lead_ms = 2 * (most_ms + timing.base_ms) + timing.settle_ms + BETWEEN_MS
     lead_ms += plan.touch_reach_ms
+    heads = await stored_heads(workers)  # before the ends of the logs: these do not lie before
     async with LaneLogs(kafka_settings(config)) as logs:
         for number in range(logs.lanes):
 
@@ -118,18 +146,20 @@ async def lanes_from_kafka(
             clock_ms = int(time.time() * 1000)
             begin = await logs.offsets(number, Ago(0), max(span.start - lead_ms, 0))
             until = await logs.offsets(number, LogEnd.LATEST, 0)
-            log = await logs.open(number, begin, until, NO_MARKS)
+            stored = StoredLogs.of(number, until, heads)
+            marks = stored.marks if is_theirs else NO_MARKS
+            log = await logs.open(number, begin, until, marks)
             emptied = {name: of.end for name, of in log.spans.items() if of.has_lost_all}
-            if emptied:
-                head = await stored_head(workers, number)
-                require_known(number, head, emptied, span.start, lead_ms)
-                marks = {} if head is None else head.logs
-                marks = {name: mark for name, mark in marks.items() if name in emptied}
-                log = await logs.open(number, begin, until, marks)  # that it is the lane's
-            left = until.keys() - emptied.keys()
-            is_whole = not any(log.next_offsets[name] for name in left)
+            head = heads.get(number) if is_theirs else None
+            require_known(number, head, emptied, span.start, lead_ms)
+            left = {name: of for name, of in log.spans.items() if name not in emptied}
+            gone = undated_losses(left, stored.replaced)
             begun = [name for name in left if until[name]]
-            lost = None if is_whole else LostBeginning(plan, most_ms, begun)
+            if unwritten := [name for name in gone if name not in begun]:
+                raise RecordsGone(number, unwritten)
+            is_whole = not (gone or any(log.next_offsets[name] for name in left))
+            is_whole = is_whole and stored.since_ms is None
+            lost = None if is_whole else LostBeginning(plan, most_ms, begun, stored.since_ms)
             lane = new_lane(number, plan, dict(log.next_offsets), list(until))
             class_by_the_whole_index(lane, config)
             if index is not None:
@@ -138,8 +168,7 @@ async def lanes_from_kafka(
                 lifts = dict.fromkeys(until, LATEST_MS) if config.kafka.lanes == ONE else {}
                 replay = LogReplay(lane, reader.decoder, sink, lost, lifts)
                 await read_log(log, reader, replay, shown, span.stop)
-            gone = [name for name in left if log.spans[name].has_lost_beginning]
-            if gone and not has_events(lane):  # which could tell from when on hours are whole
-                raise RecordsGone(number, gone)
+            if not has_events(lane):  # which could tell from when on hours are whole
+                require_dated(number, left, gone, stored.since_ms, span.start, lead_ms)
             yield replay.driver, clock_ms if log.is_read else None
             await shown(1.0)

@@ -7,6 +7,9 @@ has a later timestamp than the first that is left, and no event counts that is m
 
     t0 = the greatest timestamp of the first records that are left + max_future
 
+A lane that began anew after a loss adds the timestamp before which all lies that it lost then. Of
+a topic that was deleted and created again, the records of the former one are gone.
+
 Once a topic's own watermark has passed t0 by a base pane, the attribution window and the lateness,
 all of that is closed, and the topic's events are judged as they were when the lane was first read.
 An impression that is later than any event met until then, with 5 s for clocks, is thus counted in
@@ -24,9 +27,12 @@ from ..timing import GRACE_MS
 class LostBeginning:
     """Finds the first pane that is proven, while the records of a lane are read."""
 
-    def __init__(self, plan: Plan, max_future_ms: int, topics: Iterable[str]) -> None:
+    def __init__(
+        self, plan: Plan, max_future_ms: int, topics: Iterable[str], since_ms: int | None = None
+    ) -> None:
+        """`since_ms`: records that are gone are older, by their timestamps, whatever is left."""
         self._timing, self._reach_ms = plan.timing, plan.touch_reach_ms
-        self._max_future_ms = max_future_ms
+        self._max_future_ms, self._since_ms = max_future_ms, since_ms or 0
         self._stamps_ms: dict[str, int | None] = dict.fromkeys(topics)
         """Topic → timestamp of its first record that has one."""
         self._latest_ms = 0
@@ -81,5 +87,5 @@ class LostBeginning:
         stamps_ms = [ms for ms in self._stamps_ms.values() if ms is not None]
         if len(stamps_ms) < len(self._stamps_ms):
             return None
-        unknown_ms = max(stamps_ms) + self._max_future_ms
+        unknown_ms = max([self._since_ms, *stamps_ms]) + self._max_future_ms
         return unknown_ms + self._timing.base_ms + self._timing.settle_ms

@@ -1,7 +1,7 @@
 """The client of the Redis that a configuration names, and the lanes that are there."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from urllib.parse import unquote
 
 from ..config import Config, split_address
@@ -58,14 +58,17 @@ async def connected(config: Config) -> AsyncIterator[Client]:
         await close(client)
 
 
-async def stored_head(config: Config, lane: int) -> Head | None:
-    """The head of a lane as the workers of this configuration have stored it; None where there is
-    none that can be read. Raises Unavailable."""
+async def stored_heads(config: Config) -> dict[int, Head]:
+    """The heads of lanes as the workers of this configuration have stored them: of those that have
+    one that can be read. Raises Unavailable."""
+    name, heads = namespace(config), dict[int, Head]()
     async with connected(config) as client:
-        try:
-            return await LaneStore(client, namespace(config)).head(lane)
-        except Damaged:
-            return None
+        store = LaneStore(client, name)
+        for lane in range(await Namespace(client, config.redis.namespace, name).lanes()):
+            with suppress(Damaged):
+                head = await store.head(lane)
+                heads |= {} if head is None else {lane: head}
+    return heads
 
 
 async def whole_lanes(client: Client, config: Config) -> AsyncIterator[tuple[int, LaneDelta]]:

@@ -334,6 +334,12 @@ class Head:
         """The watermark of the lane; None while a log has none."""
         return lane_watermark_ms(self.watermarks, self.lifts)
 
+    @property
+    def replaced_logs(self) -> frozenset[str]:
+        """The logs that took the place of others which the lane had read: of these, what Kafka has
+        is not all from its first record on."""
+        return frozenset(self.counts.get("replaced_logs", ()))
+
     def whole_from(self, base_ms: int) -> int | None:
         """Start of the first base pane, of this length, of which the lane has all, in ms; None: it
         lost nothing when it began."""
@@ -372,7 +378,7 @@ def start_of(head: Head) -> LaneStart | None:
     """Return where a lane began; None where its head does not say so."""
     if head.start is None:
         return None
-    replaced = head.counts.get("replaced_logs", {})
+    replaced = head.replaced_logs
     ids = {topic: id_ for topic, id_ in ids_of(head.logs).items() if topic not in replaced}
     return LaneStart(dict(head.start), ids, head.since_ms)
 

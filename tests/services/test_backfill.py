@@ -143,6 +143,30 @@ async def test_hours_after_all_that_a_partition_has_lost_are_not_refused(stage: 
     assert code == 1 and "no hour is whole" in said, "nobody knows"
 
 
+async def test_hours_before_a_topic_was_created_again_are_left_out(stage: Stage) -> None:
+    """Its lanes have read both logs; Kafka has the second alone, from its first record on."""
+    toml = configured(stage, is_new=False)
+    path = stage.directory / "new.toml"
+    path.write_text(toml)
+    await counted(stage, toml, PART)
+    await stage.kafka.delete_topic(stage.topic)
+    await stage.kafka.create_topic(stage.topic, PARTITIONS)
+    await stage.produce(PART)
+    code, said = await command("backfill", "--kafka", "--config", str(path))
+    assert code == 1 and "the topic was deleted and created again" in said, said
+    code, said = await command("lane", "accept-new-log", stage.topic, "--config", str(path))
+    assert code == 0, said
+    await counted(stage, toml, PART)
+    computed = [row for row in (await replayed(path)).values() if row["stored_impressions"]]
+    assert {row["start"][11:16] for row in computed} == {"15:00", "16:00", "17:00"}
+    assert all(row["impressions"] == row["stored_impressions"] for row in computed)
+    await counted(stage, configured(stage, is_new=True), 100)
+    path.write_text(configured(stage, is_new=True))
+    code, said = await command("backfill", "--kafka", "--config", str(path))
+    before = "Kafka has no whole hour before 2026-11-20T15:00"
+    assert code == 0 and "metric AP@7: " in said and before in said, said
+
+
 async def test_what_a_stage_did_not_send_comes_from_the_input_topics(stage: Stage) -> None:
     lanes = f'lanes = "rekey"\nidle_after = "5s"\n[rekey]\npartitions = {PARTITIONS}\n[redis]'
     toml = configured(stage, is_new=True).replace("[redis]", lanes)

@@ -7,7 +7,7 @@ from aiokafka import AIOKafkaProducer
 
 from relevanced.daemon.errors import Unavailable
 from relevanced.daemon.kafka import LaneLog, LaneLogs, LogSpan
-from relevanced.daemon.storage import NO_MARKS, first_marks
+from relevanced.daemon.storage import NO_MARKS, LogMark, first_marks
 from relevanced.daemon.worker import LogReplaced, OffsetBeyondEnd
 from tests.services.fixtures import MakeTopic
 from tests.services.kafka_server import Broker
@@ -91,6 +91,9 @@ async def test_other_logs_are_refused(kafka: Broker, topic: str) -> None:
         other = first_marks({topic: "AAAAAAAAAAAAAAAAAAAAAA"})
         with pytest.raises(LogReplaced):
             await logs.open(0, {topic: 0}, {topic: 5}, other)
+        shorter = {topic: LogMark(last_offset=5)}
+        with pytest.raises(OffsetBeyondEnd):
+            await logs.open(0, {topic: 0}, {topic: 5}, shorter)
         with pytest.raises(Unavailable, match="has 1 partitions"):
             await logs.open(1, {topic: 0}, {topic: 5}, NO_MARKS)
 

@@ -343,7 +343,9 @@ class Proof:
         classes.begin(lane)
         self.comparison = LaneComparison(stored, lane, not lost_beginning, classes)
         self.comparison.begin(lane, grading)
-        begun = [log for log, end in stored.head.offsets.items() if end]
+        # One that took the place of another has lost its beginning also while it has no record.
+        replaced = stored.head.replaced_logs
+        begun = [log for log, end in stored.head.offsets.items() if end or log in replaced]
         self._lost = LostBeginning(plan, max_future_ms, begun) if lost_beginning else None
         lifts = stored.head.lifts
         self.replay = LogReplay(lane, decode, self.comparison, self._lost, lifts)

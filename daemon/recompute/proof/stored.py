@@ -139,8 +139,7 @@ def names_of(names: Sequence[tuple[int, str]], page: int) -> Sequence[tuple[int,
 def begin_of(head: Head) -> dict[str, int]:
     """Return the offsets at which a lane began, by log: without the logs which others have replaced
     since, and those of which nothing says it."""
-    replaced = head.counts.get("replaced_logs", {})
-    return {log: at for log, at in (head.start or {}).items() if log not in replaced}
+    return {log: at for log, at in (head.start or {}).items() if log not in head.replaced_logs}
 
 
 def stored_lane(

@@ -2,20 +2,21 @@
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, Final
 
 import pytest
 
-from relevanced.daemon.config import LogEnd, load
+from relevanced.daemon.config import Config, LogEnd, load
 from relevanced.daemon.kafka import LogSpan
 from relevanced.daemon.lane import Pending
 from relevanced.daemon.panes import HOUR_MS
 from relevanced.daemon.recompute import from_kafka
 from relevanced.daemon.recompute.from_kafka import RecordsGone
 from relevanced.daemon.recompute.replay_kafka import computed_hours
+from relevanced.daemon.recompute.stored_logs import StoredLogs
 from relevanced.daemon.storage import Head, LogMark, WriterState
 
 NOON: Final = 1_795_176_000_000
@@ -66,7 +67,11 @@ class LaneLog:
 
 
 def hours(
-    monkeypatch: pytest.MonkeyPatch, *lanes: Mapping[str, Log], heads: Sequence[Head] = ()
+    monkeypatch: pytest.MonkeyPatch,
+    *lanes: Mapping[str, Log],
+    heads: Sequence[Head] = (),
+    span: range = SPAN,
+    workers: Config | None = None,
 ) -> list[int]:
     """The impressions of each hour of the span that is whole. `heads`: of the lanes that workers
     have."""
@@ -89,14 +94,14 @@ def hours(
 
     async def show(_: float) -> None: ...
 
-    async def stored_head(_: object, lane: int) -> Head | None:
-        return heads[lane] if lane < len(heads) else None
+    async def stored_heads(_: object) -> dict[int, Head]:
+        return dict(enumerate(heads))
 
-    monkeypatch.setattr(from_kafka, "stored_head", stored_head)
+    monkeypatch.setattr(from_kafka, "stored_heads", stored_heads)
     monkeypatch.setattr(from_kafka, "LaneLogs", LaneLogs)
     topics = json.dumps(list(lanes[0]))
     config = load(f"[kafka]\ntopics = {topics}\n[segments]\ngroupings = []\n", {}, "test")
-    found = asyncio.run(computed_hours(config, SPAN, show)).clicks
+    found = asyncio.run(computed_hours(config, span, show, workers)).clicks
     return [int(found.rows[start]["all", "all"][0]) for start in found.starts]
 
 
@@ -187,3 +192,97 @@ def test_partition_that_was_quiet_before_the_hours_lacks_nothing(
     quiet: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert hours(monkeypatch, {"t": Log(TIMES)}, {"t": QUIET[quiet]}) == [10, 10, 10]
+
+
+DENSE: Final = range(NOON, SPAN.stop + HOUR_MS, 5_000)
+PER_HOUR: Final = HOUR_MS // DENSE.step
+AGAIN: Final = DENSE[PER_HOUR:]
+"""Of a topic that was created again an hour after noon: its log begins at offset 0."""
+REPLACED: Final = {"replaced_logs": {"t": 2}}
+ANEW: Final = NOON + HOUR_MS
+"""Of a lane that began anew later: it does not know any more that a log was replaced."""
+
+
+def replaced(*logs: str, counts: Mapping[str, Mapping[str, int]] = REPLACED) -> Head:
+    return Head("a", 1, dict.fromkeys(logs, 0), counts=counts)
+
+
+def anew(*logs: str) -> Head:
+    return Head("a", 1, dict.fromkeys(logs, 0), since_ms=ANEW)
+
+
+@pytest.mark.parametrize("head_of", [replaced, anew])
+def test_hours_before_a_topic_was_created_again_are_left_out(
+    head_of: Callable[..., Head], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kafka shows nothing of it: the lane alone knows."""
+    lanes, heads = [{"t": Log(DENSE)}, {"t": Log(AGAIN)}], [ELSEWHERE, head_of("t")]
+    assert hours(monkeypatch, *lanes) == [PER_HOUR, 2 * PER_HOUR, 2 * PER_HOUR], "nobody knows"
+    assert hours(monkeypatch, *lanes, heads=heads) == [2 * PER_HOUR]
+    both = {"t": Log(AGAIN), "u": Log(DENSE)}
+    assert hours(monkeypatch, both, heads=[head_of("t", "u")]) == [2 * PER_HOUR]
+    before = range(NOON, ANEW, HOUR_MS)
+    assert hours(monkeypatch, both, heads=[head_of("t", "u")], span=before) == []
+
+
+@pytest.mark.parametrize("head_of", [replaced, anew])
+def test_topic_that_was_created_again_before_the_hours_lacks_nothing(
+    head_of: Callable[..., Head], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heads = [ELSEWHERE, replace(head_of("t"), since_ms=NOON - MONTH)]
+    since = Log([NOON - MONTH, *range(NOON - LEAD, DENSE.stop, DENSE.step)])
+    lanes = {"t": since}, {"t": Log([NOON - MONTH])}
+    assert hours(monkeypatch, *lanes, heads=heads) == [PER_HOUR] * 3
+    assert hours(monkeypatch, lanes[0], lanes[0], heads=heads) == [2 * PER_HOUR] * 3
+
+
+@pytest.mark.parametrize("log", [Log([]), Log(AGAIN, are_events=False)], ids=["empty", "no event"])
+def test_hours_are_refused_where_nothing_dates_a_topic_that_was_created_again(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lanes = [{"t": Log(TIMES)}, {"t": log}]
+    assert hours(monkeypatch, *lanes, heads=[ELSEWHERE, replaced("t", counts=GAP)]) == [10] * 3
+    with pytest.raises(RecordsGone, match=r"of t\[1\], .* no hour is whole"):
+        hours(monkeypatch, *lanes, heads=[ELSEWHERE, replaced("t")])
+    with pytest.raises(RecordsGone, match=r"of t\[1\], .* Give --from 2026-11-20T15:00"):
+        hours(monkeypatch, *lanes, heads=[ELSEWHERE, anew("t")])
+
+
+def test_other_logs_of_a_lane_do_not_date_an_empty_one_that_was_created_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lane = {"t": Log([]), "u": Log(DENSE)}
+    with pytest.raises(RecordsGone, match=r"records of t\[0\], .* no hour is whole"):
+        hours(monkeypatch, lane, heads=[replaced("t", "u")])
+    assert hours(monkeypatch, lane, heads=[anew("t", "u")]) == [PER_HOUR]  # its beginning does
+
+
+def test_events_of_a_log_before_it_was_replaced_may_be_later_than_all_that_its_lane_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lanes, read = [{"t": Log(TIMES)}, EMPTIED], read_up_to(NOON - LEAD)
+    with pytest.raises(RecordsGone, match=r"of t\[1\], .* no hour is whole"):
+        hours(monkeypatch, *lanes, heads=[ELSEWHERE, replace(read, counts=REPLACED)])
+    with pytest.raises(RecordsGone, match=r"of t\[1\], .* Give --from 2026-11-20T14:00"):
+        hours(monkeypatch, *lanes, heads=[ELSEWHERE, replace(read, since_ms=NOON)])
+
+
+def test_what_lanes_read_in_another_cluster_tells_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    heads, lanes = [ELSEWHERE, read_up_to(NOON - LEAD)], [{"t": Log(TIMES)}, EMPTIED]
+    elsewhere = load('[kafka]\nbootstrap_servers = ["elsewhere:9092"]\ntopics = ["t"]\n', {}, "")
+    assert hours(monkeypatch, *lanes, heads=heads) == [10] * 3
+    with pytest.raises(RecordsGone, match=r"of t\[1\], .* no hour is whole"):
+        hours(monkeypatch, *lanes, heads=heads, workers=elsewhere)
+
+
+def test_what_lanes_know_of_a_log_is_known_where_it_is_of_another_lane() -> None:
+    marks = {"t": LogMark("id")}
+    heads = {2: replace(anew("t", "u"), logs=marks, counts=REPLACED), 3: replaced("v")}
+    one = StoredLogs.of(0, ["t/2", "t/3", "v/2"], heads)
+    assert one == StoredLogs({"t/2": LogMark("id")}, frozenset({"t/2"}), ANEW)
+    divided = StoredLogs.of(2, ["t"], {0: Head("a", 1, {"t/2": 0, "t/3": 0}, counts=OF_ONE)})
+    assert divided.replaced == {"t"} and divided.since_ms is None
+    assert StoredLogs.of(3, ["t"], heads) == StoredLogs()
+
+
+OF_ONE: Final = {"replaced_logs": {"t/2": 1}}

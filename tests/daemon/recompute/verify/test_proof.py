@@ -367,3 +367,15 @@ def test_rest_that_is_too_short_proves_nothing() -> None:
     cut = {topic: len(log) - 3 for topic, log in logs.items()}
     found = proven(store, logs, SMALL_CONFIG, cut)
     assert found.result == "not provable" and "span less than the 86 s" in found.reason
+
+
+def test_rest_proves_nothing_while_a_log_that_took_the_place_of_another_is_empty() -> None:
+    """What the other had is in the rows: that of the logs that are whole does not explain them."""
+    store, logs = lane(random.Random(6))
+    whole, empty = logs
+    store.fields["offsets"] = msgspec.json.encode({whole: len(logs[whole]), empty: 0})
+    counts = msgspec.json.decode(store.fields["counts"]) | {"replaced_logs": {empty: 1}}
+    store.fields["counts"] = msgspec.json.encode(counts)
+    found = proven(store, {**logs, empty: []}, SMALL_CONFIG, dict.fromkeys(logs, 0))
+    assert found.result == "not provable", as_text([found])
+    assert f"no record with a timestamp is left of {empty}" in found.reason
