@@ -11,7 +11,7 @@ from contextlib import suppress
 from operator import itemgetter
 from typing import Any, Final
 
-from ..events import InvalidField
+from ..events import NOT_MAPPED, InvalidField
 from ..schemas import (
     MOST_LISTED,
     PROTOBUF,
@@ -245,24 +245,34 @@ class ProtobufSchema:
     codec: Final = PROTOBUF
 
     def __init__(self, pool: Pool, main: Any, declared: str | None = None) -> None:
-        """`main`: the file whose messages frames count; `declared`: the full name of the one that
-        all bodies are."""
+        """`main`: the file whose messages frames count; `declared`: the full name of the one
+        message that is read."""
         self._pool, self._main, self._declared = pool, main, declared
         self._converters: dict[Hashable, Converter] = {}
 
     def message_name(self, message: Message | None) -> str:
         """Return the full name of the message that a frame names. Raises InvalidField:
-        bad_framing."""
+        bad_framing, or not_mapped for another message than the one that is declared."""
         if self._declared is not None:
-            return self._declared
-        if message is None:
-            # Nothing names one: a schema of a single message needs none.
-            message = (0,)
-        name = _full_name(self._main, message, self._pool)
+            return self._declared_name(message, self._declared)
+        # Where nothing names one: a schema of a single message needs no name.
+        name = _full_name(self._main, (0,) if message is None else message, self._pool)
         if name is None:
-            shown = list(message) if isinstance(message, tuple) else message
-            raise InvalidField("bad_framing", f"record: message {shown} is not in its schema")
+            raise _not_there(message)
         return name
+
+    def _declared_name(self, message: Message | None, declared: str) -> str:
+        """The name of the message that is declared, if that is what a frame means."""
+        if message is None or message in (declared, declared.rpartition(".")[2]):
+            return declared
+        ways = (_full_name(self._main, message, self._pool, entries) for entries in (True, False))
+        names = [name for name in ways if name is not None]
+        if not names:
+            raise _not_there(message)
+        if declared not in names:
+            detail = f"record: is of {names[0]}, where message = {declared}"
+            raise InvalidField(NOT_MAPPED, detail)
+        return declared
 
     def names(self, message: Message | None) -> Callable[[bytes], str]:
         """The same for all bodies of a frame."""
@@ -331,10 +341,17 @@ def protobuf_file(data: bytes, message: str) -> ProtobufSchema:
     if message not in names:
         listed = ", ".join(names[:20]) + ("…" if len(names) > 20 else "")
         raise UnreadableSchema(f"has no message {message}: must be one of {listed}")
-    return ProtobufSchema(pool, None, message)
+    return ProtobufSchema(pool, pool.file_of(message), message)
 
 
-def _full_name(main: Any, message: Message, pool: Pool) -> str | None:
+def _not_there(message: Message | None) -> InvalidField:
+    shown = list(message) if isinstance(message, tuple) else message
+    return InvalidField("bad_framing", f"record: message {shown} is not in its schema")
+
+
+def _full_name(main: Any, message: Message, pool: Pool, entries: bool = True) -> str | None:
+    """What a frame means by a message of its schema's file. `entries`: whether indexes count those
+    of maps: protoc has them between the messages inside one, Confluent after them all."""
     if isinstance(message, int):
         names = sorted(pool.names(main.name))
         return names[message] if message < len(names) else None
@@ -345,10 +362,11 @@ def _full_name(main: Any, message: Message, pool: Pool) -> str | None:
         return ".".join((*parts, message))
     inside = main.message_type
     for index in message:
-        if index >= len(inside):
+        counted = [one for one in inside if entries or not one.options.map_entry]
+        if index >= len(counted):
             return None
-        parts.append(inside[index].name)
-        inside = inside[index].nested_type
+        parts.append(counted[index].name)
+        inside = counted[index].nested_type
     return ".".join(parts)
 
 

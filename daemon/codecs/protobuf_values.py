@@ -242,6 +242,10 @@ class Pool:
         ]
         return [name for file in files for name in _full_names(file.package, file.message_type)]
 
+    def file_of(self, full_name: str) -> Any:
+        """Return the FileDescriptorProto that declares a message. Raises KeyError."""
+        return self._files[self.descriptor(full_name).file.name]
+
     def descriptor(self, full_name: str) -> Any:
         """Return the descriptor of a message. Raises KeyError."""
         return self._pool.FindMessageTypeByName(full_name)

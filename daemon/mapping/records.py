@@ -275,7 +275,7 @@ def _refusal(error: InvalidField) -> Rejected:
 
 
 def _as_skip(rejected: Rejected) -> Rejected:
-    if rejected.reason in SKIP_REASONS:
+    if rejected.reason in (*SKIP_REASONS, NOT_MAPPED):
         return Skipped(rejected.reason, rejected.detail)
     return rejected
 

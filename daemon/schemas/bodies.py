@@ -50,7 +50,7 @@ class Schema(Protocol):
 
     def names(self, message: Message | None) -> Callable[[bytes], str | None]:
         """Return what tells the full name of what a body is that was read. Raises InvalidField:
-        bad_framing."""
+        bad_framing, or not_mapped for another message than the one that a file is for."""
 
     def reader(self, message: Message | None, members: Members) -> Callable[[bytes], object]:
         """Return what reads these members of a body, as JSON would give them. Both raise
@@ -220,8 +220,8 @@ class _Reader(NamedTuple):
 class Bodies:
     """Reads the bodies of one topic.
 
-    `book` knows the schemas that frames name; `own` is the schema of all bodies, whatever their
-    frames say, where a file gives it. `members`: what of a body is read.
+    `book` knows the schemas that frames name; `own` is that of a file, in place of them all: frames
+    only say whether a body is its message. `members`: what of a body is read.
     """
 
     def __init__(
@@ -245,11 +245,10 @@ class Bodies:
         return Body(reader.read(frame.body), reader.message(frame.body))
 
     def _reader(self, frame: Frame) -> _Reader:
-        # A schema of its own reads all bodies, whatever their frames name.
-        named = (None, None) if self._own is not None else (frame.schema, frame.message)
+        named = self.named(frame)
         found = self._readers.get(named)
         if found is None:
-            schema, message = self.schema_of(frame), named[1]
+            schema, message = self.schema_of(frame), frame.message
             found = _Reader(schema.reader(message, self._members), schema.names(message))
             if len(self._readers) >= MOST_READERS:
                 self._readers.clear()
@@ -260,10 +259,10 @@ class Bodies:
         """See SchemaBook."""
         self._book.empties(made)
 
-    @property
-    def has_own(self) -> bool:
-        """Whether one schema, that of a file, reads all bodies."""
-        return self._own is not None
+    def named(self, frame: Frame) -> Hashable:
+        """Return what of a frame decides how its body is read: a schema of a file reads all bodies
+        of its message, whichever schema their frames name."""
+        return (None if self._own is not None else frame.schema), frame.message
 
     def schema_of(self, frame: Frame) -> Schema:
         """Return the schema that a body was written by. Raises InvalidField: unknown_schema."""
@@ -347,12 +346,11 @@ class BodyInstances:
 
     def _reader(self, value: bytes, headers: Headers) -> InstanceReader:
         frame = frame_of(self._bodies.framing, value, headers)
-        named = None if self._bodies.has_own else (frame.schema, frame.message)
+        named = self._bodies.named(frame)
         read = self._readers.get(named)
         if read is None:
             schema = self._bodies.schema_of(frame)
-            message = None if self._bodies.has_own else frame.message
-            read = schema.instances(message, self._typed, self._listed)
+            read = schema.instances(frame.message, self._typed, self._listed)
             self._keep(named, read)
         return read
 

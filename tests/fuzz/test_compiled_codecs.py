@@ -7,13 +7,22 @@ from dataclasses import replace
 from typing import Any, Final
 
 import pytest
+from google.protobuf import descriptor_pb2
 from hypothesis import given, strategies as st
 
 from relevanced.daemon.events import Limits
-from relevanced.daemon.mapping import Mapper, mapper, reason_to_interpret
-from relevanced.daemon.schemas import AVRO, SchemaId, SchemaText
+from relevanced.daemon.mapping import Mapper, mapper, members_of, reason_to_interpret
+from relevanced.daemon.schemas import (
+    AVRO,
+    Bodies,
+    Framing,
+    SchemaBook,
+    SchemaId,
+    SchemaText,
+    parsed_schema_file,
+)
 from tests.daemon.codecs.avro_bodies import product, schemas, track, values, written
-from tests.daemon.codecs.protobuf_messages import track as message
+from tests.daemon.codecs.protobuf_messages import track as message, track_file
 from tests.daemon.codecs.test_protobuf import tracks
 from tests.daemon.mapping.codec_records import (
     PROTOBUF_TABLES,
@@ -100,6 +109,25 @@ def test_records_with_odd_values_are_read_alike(codec: str) -> None:
             value = changed(rng, value)
         left += assert_equal(mapper, logged(rng, value), f"{codec}, seed {seed}, record {number}")
     assert 0 < left < count * 0.8
+
+
+@pytest.mark.parametrize("framing", ["confluent", "glue"])
+def test_of_a_file_both_read_its_message_and_leave_out_others(framing: str) -> None:
+    files = descriptor_pb2.FileDescriptorSet(file=[track_file()]).SerializeToString()
+    own = parsed_schema_file(files, "acme.Track")
+    plain = mapper_of(f'codec = "protobuf"\n{COMPILED_PROTOBUF}', LIMITS)
+    form = Bodies(Framing("protobuf", framing), SchemaBook(), own, members_of(plain.source))
+    mapper, click = replace(plain, bodies=form), message(1, kind=2).SerializeToString()
+    heads = [b"\0\0\0\0\x07" + indexes for indexes in (b"\2\2", b"\0", b"\2\4", b"\4\4\0")]
+    if framing == "glue":
+        heads = [b"\3\0" + bytes(16) + number for number in (b"\3", b"\0", b"\1", b"\2")]
+    rng = random.Random(1)
+    records = [logged(rng, head + click) for head in heads * 5]
+    for record in records:
+        record.timestamp = -1
+    events, reasons, _ = read_fast(mapper, records)
+    assert (events, reasons) == read_slowly(mapper, records)
+    assert len(events) == 5 and reasons == {"Skipped not_mapped": 15}
 
 
 def _long_item(codec: str, item: str) -> bytes:

@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from ...config import Config, urls_of
-from ...events import InvalidField, LogRecord
+from ...events import NOT_MAPPED, InvalidField, LogRecord
 from ...recompute.record_reader import record_reader
 from ...schemas import (
     APICURIO8,
@@ -210,8 +210,8 @@ def _read_share(records: Sequence[LogRecord], framing: str, own: Schema) -> floa
         try:
             bodies.body(record.value or b"", record.headers)
             read += 1
-        except InvalidField:
-            continue
+        except InvalidField as error:
+            read += error.reason == NOT_MAPPED  # a frame of its file, around another message
     return read / len(records)
 
 
@@ -225,7 +225,8 @@ def _codec(book: SchemaBook, schema: SchemaId) -> str | None:
 def _decoded(
     records: Sequence[LogRecord], way: Written, given: GivenBodies
 ) -> tuple[Sequence[LogRecord], Written]:
-    """The records as JSON; those that cannot be read stay as they are."""
+    """The records as JSON; those that cannot be read stay as they are, and those of another message
+    than the one that a file is for have no member."""
     own = None if way.codec == JSON else given.own
     bodies = Bodies(Framing(way.codec or AUTO, way.framing), given.book, own)
     found, first, read = list[LogRecord](), "", 0
@@ -236,7 +237,10 @@ def _decoded(
                 value = msgspec.json.encode(bodies.body(value, record.headers).value)
                 read += 1
             except (InvalidField, OverflowError) as error:
-                first = first or (error.detail if isinstance(error, InvalidField) else str(error))
+                if isinstance(error, InvalidField) and error.reason == NOT_MAPPED:
+                    value, read = b"{}", read + 1
+                else:
+                    first = first or getattr(error, "detail", str(error))
         found.append(with_value(record, value))
     return found, replace(way, read=read / len(records), first=first)
 

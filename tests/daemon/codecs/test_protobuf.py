@@ -284,7 +284,7 @@ def test_a_descriptor_set_gives_one_message_in_any_order_of_files() -> None:
     made = message_class("shop.Shop", schema)()
     made.track.id = "q"
     assert schema.message_name(None) == "shop.Shop"
-    assert read(made, {"track": {"id": None}}, (5,), schema) == {"track": {"id": "q"}}
+    assert read(made, {"track": {"id": None}}, (0,), schema) == {"track": {"id": "q"}}
     with pytest.raises(UnreadableSchema) as caught:
         protobuf_file(data, "acme.Shop")
     assert str(caught.value).startswith(
@@ -293,6 +293,38 @@ def test_a_descriptor_set_gives_one_message_in_any_order_of_files() -> None:
     for bad in (b"", b"\xff", b"\x0a\x01\x0a"):
         with pytest.raises(UnreadableSchema):
             protobuf_file(bad, "acme.Track")
+
+
+@pytest.mark.parametrize(
+    ("declared", "its", "others", "absent"),
+    [
+        ("acme.Track", [(1,), 3, "Track", None], [(0,), (2, 0), 2, "Product"], [(3,), 6, "Inner"]),
+        ("acme.Other.Inner", [(2, 0), 1, "Inner", None], [(2,), 0, "Other"], [(2, 1), "Missing"]),
+    ],
+)
+def test_of_a_file_one_message_is_read_and_frames_of_others_are_not_mapped(
+    declared: str, its: list[Any], others: list[Any], absent: list[Any]
+) -> None:
+    other = file_of("before.proto", "shop")
+    add_fields(other.message_type.add(name="Shop"), ("id", STRING))
+    data = descriptor_pb2.FileDescriptorSet(file=[other, track_file()]).SerializeToString()
+    schema = protobuf_file(data, declared)
+    assert [schema.message_name(frame) for frame in its] == [declared] * len(its)
+    for reason, frames in (("not_mapped", others), ("bad_framing", absent)):
+        for frame in frames:
+            with pytest.raises(InvalidField) as caught:
+                schema.reader(frame, None)
+            assert caught.value.reason == reason, frame
+
+
+def test_a_message_inside_one_with_maps_is_counted_as_by_protoc_or_by_confluent() -> None:
+    file = file_of()
+    outer = file.message_type.add(name="Outer")
+    add_map(outer, "acme", "facets", STRING, STRING)
+    add_fields(outer.nested_type.add(name="Inner"), ("name", STRING))
+    data = descriptor_pb2.FileDescriptorSet(file=[file]).SerializeToString()
+    schema = protobuf_file(data, "acme.Outer.Inner")
+    assert schema.message_name((0, 1)) == schema.message_name((0, 0)) == "acme.Outer.Inner"
 
 
 @pytest.mark.parametrize("members", [{"products": {"sku": None}}, None])

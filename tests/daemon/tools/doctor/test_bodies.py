@@ -8,15 +8,17 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from google.protobuf import descriptor_pb2
 
 from relevanced.daemon.codecs import AvroSchema
 from relevanced.daemon.config import book_of, decoder_of, load
 from relevanced.daemon.events import Rejected
 from relevanced.daemon.recompute.files import RecordedRecord
-from relevanced.daemon.schemas import AVRO, SchemaId, SchemaText
+from relevanced.daemon.schemas import AVRO, SchemaId, SchemaText, parsed_schema_file
 from relevanced.daemon.tools.diagnosis import GivenBodies, bodies
 from relevanced.daemon.tools.doctor import diagnosed, doctor_command
 from tests.daemon.codecs.avro_bodies import written
+from tests.daemon.codecs.protobuf_messages import track, track_file
 
 from .test_diagnosis import native_events, said
 
@@ -120,6 +122,18 @@ def test_stated_framings_are_written_where_auto_does_not_tell_them() -> None:
         {"shop": sample(head)}, [], GivenBodies(own=own, lines=('schema_file = "x"',))
     )
     assert text is not None and 'framing = "apicurio8"' in text and 'schema_file = "x"' in text
+
+
+def test_records_of_another_message_than_the_files_are_no_trouble() -> None:
+    files = descriptor_pb2.FileDescriptorSet(file=[track_file()]).SerializeToString()
+    known = GivenBodies(own=parsed_schema_file(files, "acme.Track"))
+    body = track(1).SerializeToString()
+    values = [HEAD + indexes + body for indexes in (b"\2\2", b"\0", b"\2\4")] * 10
+    records = [RecordedRecord("t", 0, at, -1, None, value, ()) for at, value in enumerate(values)]
+    found, ways = bodies.as_json({"t": records}, bodies.written_of({"t": records}), known)
+    assert (ways["t"].framing, ways["t"].share, ways["t"].read) == ("confluent", 1, 1)
+    read = [json.loads(record.value or b"").get("id") for record in found["t"]]
+    assert read == ["s-1", None, None] * 10
 
 
 def test_gzip_in_records_is_named() -> None:
