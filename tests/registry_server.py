@@ -28,7 +28,7 @@ IMPROPER: Mapping[str, tuple[int, bytes, str]] = {
     "login of a proxy": (407, b"", "a proxy before it wants a login (407)"),
     "legal reasons": (451, b"", "answers 451"),
     "5 MB": (200, b"x" * (5 << 20), "does not answer properly (more than 4194304 bytes)"),
-    "unknown type": (200, b'{"schema": "x", "schemaType": "X"}', "its schemaType is 'X'"),
+    "no text as type": (200, b'{"schema": "x", "schemaType": 5}', "its schemaType is 5: must be"),
     "a follower that lags": (404, NO_SUCH_SCHEMA, "the registry has no such schema"),
 }
 """What may come in place of a schema: (status, body, what the daemon says of it)."""

@@ -13,6 +13,7 @@ Of Protobuf, the registry also makes the compiled form with `?format=serialized`
 Only a well-formed answer decides anything. Whatever stands before a registry (a proxy, a login
 page, a server that just starts) may answer in its place, with any status and any body: what is
 neither a schema nor the protocol's own word that there is none is trouble, and nothing is refused.
+A schema of another type than those that records are read by is an answer: waiting changes nothing.
 """
 
 import base64
@@ -50,10 +51,6 @@ _NO_SUCH_CODES: Final = range(40400, 40500)
 path has 404, or no code at all."""
 _NOT_FOUND: Final = re.compile(r"\w+NotFoundException")
 """What Apicurio's own interface calls the same. A wrong path is a bare NotFoundException."""
-_OTHER_TYPES: Final = frozenset(
-    ("ASYNCAPI", "GRAPHQL", "ICEBERG_TABLE", "KCONNECT", "OPENAPI", "WSDL", "XML", "XSD")
-)
-"""Types of Apicurio's own interface that no record is read by."""
 _MOST_SHOWN: Final = 40
 
 
@@ -175,8 +172,8 @@ def _fault_of_schema(wanted: SchemaId | Reference, answer: RegistryAnswer) -> st
     if not isinstance(found.get("schema"), str):
         return "its JSON has no schema"
     named = found.get("schemaType")
-    if named is not None and named not in tuple(_CODECS):
-        return f"its schemaType is {_shown(named)}: must be one of {', '.join(_CODECS)}"
+    if named is not None and not isinstance(named, str):
+        return f"its schemaType is {_shown(named)}: must be a text"
     references = found.get("references") or []
     if not isinstance(references, list) or None in map(_reference, references):
         return "a reference without name, subject and version"
@@ -192,8 +189,8 @@ def _fault_of_text(answer: RegistryAnswer) -> str | None:
             parsed_schema(SchemaText(AVRO, answer.body.decode()))
         except (UnicodeDecodeError, UnreadableSchema):
             return f"no {APICURIO_TYPE}, and no schema of Avro"
-    elif named not in _CODECS and named not in _OTHER_TYPES:
-        return f"its {APICURIO_TYPE} is {_shown(named)}"
+    elif not named:
+        return f"its {APICURIO_TYPE} is empty"
     return None
 
 
@@ -268,7 +265,7 @@ def codec_of(name: object) -> str:
     UnreadableSchema."""
     name = "AVRO" if name is None else name
     if not isinstance(name, str) or name not in _CODECS:
-        raise UnreadableSchema(f"its type is {name!r}: must be one of {', '.join(_CODECS)}")
+        raise UnreadableSchema(f"its type is {_shown(name)}: must be one of {', '.join(_CODECS)}")
     return _CODECS[name]
 
 

@@ -58,11 +58,12 @@ async def test_each_answer_of_glue_becomes_what_it_says(server: GlueServer) -> N
     for change, why in (
         ({"Status": "DELETING"}, "its status"),
         ({"DataFormat": "PROTOBUF"}, "FILE"),
+        ({"DataFormat": "XSD"}, "its type is 'XSD'"),
     ):
         server.versions = {VERSION: {**AVAILABLE, **change}}
         with pytest.raises(UnreadableSchema, match=why):
             await registry.schema(asked)
-    assert outcomes == {"ok": 3, "missing": 1}
+    assert outcomes == {"ok": 4, "missing": 1}
     await registry.close()
 
 
@@ -88,7 +89,7 @@ async def test_what_is_no_answer_is_an_outage(server: GlueServer, code: str, tex
         ({**AVAILABLE, "Status": "PENDING"}, "the status of the schema is PENDING, must become"),
         ({**AVAILABLE, "Status": "LATER"}, "no status of a schema"),
         ({}, "no status of a schema"),
-        ({**AVAILABLE, "DataFormat": "XSD"}, "no SchemaDefinition with a DataFormat of AVRO"),
+        ({**AVAILABLE, "DataFormat": None}, "no SchemaDefinition with a DataFormat"),
         ({"Status": "AVAILABLE", "DataFormat": "AVRO"}, "no SchemaDefinition with a DataFormat"),
     ],
 )

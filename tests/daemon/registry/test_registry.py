@@ -220,8 +220,8 @@ TROUBLE = [
     (200, b'{"error_code": 40403, "message": "not found"}', NO_SCHEMA),
     (
         200,
-        b'{"schema": "x", "schemaType": "XSD"}',
-        f"{NOT_PROPERLY} (200: its schemaType is 'XSD': must be one of AVRO, PROTOBUF, JSON)",
+        b'{"schema": "x", "schemaType": ["XSD"]}',
+        f"{NOT_PROPERLY} (200: its schemaType is ['XSD']: must be a text)",
     ),
     (200, b'{"schema": "x", "references": 5}', f"{NOT_PROPERLY} (200: a reference without name"),
     (200, b'{"schema": "x", "references": [{"name": "a"}]}', f"{NOT_PROPERLY} (200: a reference"),
@@ -267,14 +267,14 @@ async def test_an_answer_that_ends_early_is_an_outage(
     [
         (HTML, None, "no X-Registry-ArtifactType, and no schema of Avro"),
         (b"{}", None, "no X-Registry-ArtifactType, and no schema of Avro"),
-        (b'"long"', "THRIFT", "its X-Registry-ArtifactType is 'THRIFT'"),
+        (b'"long"', "", "its X-Registry-ArtifactType is empty"),
     ],
 )
 async def test_apicurios_own_answer_decides_only_if_it_says_that_it_is_one(
-    server: MemoryRegistry, monkeypatch: pytest.MonkeyPatch, body: bytes, kind: str, text: str
+    server: MemoryRegistry, monkeypatch: pytest.MonkeyPatch, body: bytes, kind: Any, text: str
 ) -> None:
     async def answered(request: web.Request) -> web.Response:
-        headers = {"X-Registry-ArtifactType": kind} if kind else {}
+        headers = {} if kind is None else {"X-Registry-ArtifactType": kind}
         return web.Response(body=body, headers=headers)
 
     monkeypatch.setattr(server, "reply", answered)
@@ -282,11 +282,28 @@ async def test_apicurios_own_answer_decides_only_if_it_says_that_it_is_one(
         with pytest.raises(RegistryUnavailable) as raised:
             await asked.registry.schema(SchemaId(GLOBAL, 1))
         assert f"does not answer properly (200: {text})" in str(raised.value)
-        body, kind = b'"long"', ""
+        body, kind = b'"long"', None
         assert await asked.registry.schema(SchemaId(GLOBAL, 1)) == SchemaText(AVRO, LONG)
-        kind = "XSD"
-        with pytest.raises(UnreadableSchema, match="its type is 'XSD'"):
-            await asked.registry.schema(SchemaId(GLOBAL, 1))
+
+
+@pytest.mark.parametrize("kind", ["XSD", "OPENAPI", "AGENT_CARD", "x" * 100])
+async def test_a_schema_of_a_type_that_no_record_is_read_by_is_an_answer(
+    server: MemoryRegistry, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """No record of it can ever be read, and those after it must not wait for that."""
+
+    async def answered(request: web.Request) -> web.Response:
+        if "globalIds" in request.path:
+            return web.Response(text="x", headers={"X-Registry-ArtifactType": kind})
+        return web.json_response({"schema": "x", "schemaType": kind})
+
+    monkeypatch.setattr(server, "reply", answered)
+    async with asking(server.url) as asked:
+        for schema in (number(1), SchemaId(GLOBAL, 1)):
+            with pytest.raises(UnreadableSchema, match=f"its type is '{kind[:39]}") as raised:
+                await asked.registry.schema(schema)
+            assert len(str(raised.value)) < 100
+        assert asked.outcomes == {"ok": 2}
 
 
 async def test_a_schema_is_missing_only_where_every_address_says_so(
