@@ -25,6 +25,7 @@ from .frames import (
     Message,
     frame_of,
     named_schema,
+    reference_end,
 )
 from .names import (
     AVRO,
@@ -341,8 +342,9 @@ class BodyInstances:
             return _AVRO_HEAD
         if value[_AVRO_HEAD] == _FIRST_MESSAGE:
             return _AVRO_HEAD + 1
-        is_short = value[_AVRO_HEAD] == _ONE_INDEX and value[_AVRO_HEAD + 1] < 0x80
-        return _AVRO_HEAD + 2 if is_short else 0
+        if value[_AVRO_HEAD] == _ONE_INDEX and value[_AVRO_HEAD + 1] < 0x80:
+            return _AVRO_HEAD + 2
+        return reference_end(value, _AVRO_HEAD)
 
     def _reader(self, value: bytes, headers: Headers) -> InstanceReader:
         frame = frame_of(self._bodies.framing, value, headers)

@@ -6,9 +6,11 @@
     glue        3, 0 or 5 (zlib), 16 bytes of the schema version's UUID
     none        the body alone
 
-Of Protobuf, the frame also says which message of the schema the body is.
+Of Protobuf, the frame also says which message of the schema the body is: Confluent by indexes,
+Apicurio by a name.
 """
 
+import re
 import zlib
 from collections.abc import Sequence
 from typing import Final, NamedTuple, TypeAlias
@@ -38,7 +40,7 @@ _MAGIC_NAMES: Final = "0 (Confluent, Apicurio), 1 (a GUID) or 3 (Glue)"
 Headers: TypeAlias = Sequence[tuple[str, bytes]]
 Message: TypeAlias = tuple[int, ...] | int | str
 """Which message of a Protobuf schema a body is: indexes from the file down (Confluent), the number
-among all full names in order (Glue), or a name (Apicurio 2)."""
+among all full names in order (Glue), or a name (Apicurio)."""
 
 
 _MOST_BYTES: Final = 10
@@ -147,7 +149,8 @@ def _framed(codec: str, name: str, value: bytes) -> Frame:
     schema, at = _schema_id(name, value)
     message: Message | None = None
     if codec == PROTOBUF:
-        message, at = (_reference_name if name == APICURIO8 else _message_indexes)(value, at)
+        is_named = name == APICURIO8 or reference_end(value, at)
+        message, at = (_reference_name if is_named else _message_indexes)(value, at)
     return Frame(schema, value[at:], message)
 
 
@@ -190,6 +193,28 @@ def _message_indexes(value: bytes, at: int) -> tuple[tuple[int, ...], int]:
     return tuple(indexes), at
 
 
+_NAME: Final = re.compile(rb"[A-Za-z_][A-Za-z0-9_]*")
+_NAME_TAG: Final = 0b1010
+_TWO_LETTERS: Final = 2
+
+
+def reference_end(value: bytes, at: int) -> int:
+    """Return where the reference to a message ends that Apicurio 3 writes in place of indexes: n +
+    2, 10, n, and a name of n bytes. 0 where it is none.
+
+    As indexes, an odd n gives a negative count. An even n from 4 on gives a path of three or more
+    whose third is a letter, so at least the 24th message inside one that is itself inside another;
+    and all of the name would have to stand there. Of two letters, indexes may be meant.
+    """
+    head = value[at : at + 3]
+    if len(head) < 3 or head[1] != _NAME_TAG or head[0] != head[2] + 2 or head[0] >= 0x80:
+        return 0
+    end = at + 1 + head[0]
+    if end > len(value) or head[2] == _TWO_LETTERS or not _NAME.fullmatch(value, at + 3, end):
+        return 0
+    return end
+
+
 def _reference_name(value: bytes, at: int) -> tuple[str | None, int]:
     """The message `Ref { string name = 1; }` that Apicurio writes before a Protobuf body, with its
     length; an empty one names no message."""
@@ -201,7 +226,7 @@ def _reference_name(value: bytes, at: int) -> tuple[str | None, int]:
         return None, end
     tag, at = unsigned_varint(value, at)
     size, at = unsigned_varint(value, at)
-    if tag != 0b1010 or at + size != end:
+    if tag != _NAME_TAG or at + size != end:
         raise _bad_framing("the reference before the body names no message")
     try:
         return value[at:end].decode(), end

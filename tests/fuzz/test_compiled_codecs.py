@@ -111,23 +111,33 @@ def test_records_with_odd_values_are_read_alike(codec: str) -> None:
     assert 0 < left < count * 0.8
 
 
-@pytest.mark.parametrize("framing", ["confluent", "glue"])
+def _named(name: bytes) -> bytes:
+    """As Apicurio 3 names a message."""
+    return bytes([len(name) + 2, 10, len(name)]) + name
+
+
+HEADS: Final = {
+    "confluent": [b"\0\0\0\0\7" + one for one in (b"\2\2", b"\0", b"\2\4", b"\4\4\0")],
+    "auto": [b"\0\0\0\0\7" + _named(one) for one in (b"Track", b"Product", b"Other", b"Other")],
+    "glue": [b"\3\0" + bytes(16) + one for one in (b"\3", b"\0", b"\1", b"\2")],
+}
+"""Framing → what stands before acme.Track, and before three other messages."""
+
+
+@pytest.mark.parametrize("framing", HEADS)
 def test_of_a_file_both_read_its_message_and_leave_out_others(framing: str) -> None:
     files = descriptor_pb2.FileDescriptorSet(file=[track_file()]).SerializeToString()
     own = parsed_schema_file(files, "acme.Track")
     plain = mapper_of(f'codec = "protobuf"\n{COMPILED_PROTOBUF}', LIMITS)
     form = Bodies(Framing("protobuf", framing), SchemaBook(), own, members_of(plain.source))
     mapper, click = replace(plain, bodies=form), message(1, kind=2).SerializeToString()
-    heads = [b"\0\0\0\0\x07" + indexes for indexes in (b"\2\2", b"\0", b"\2\4", b"\4\4\0")]
-    if framing == "glue":
-        heads = [b"\3\0" + bytes(16) + number for number in (b"\3", b"\0", b"\1", b"\2")]
     rng = random.Random(1)
-    records = [logged(rng, head + click) for head in heads * 5]
+    records = [logged(rng, head + click) for head in HEADS[framing] * 5]
     for record in records:
         record.timestamp = -1
-    events, reasons, _ = read_fast(mapper, records)
+    events, reasons, left = read_fast(mapper, records)
     assert (events, reasons) == read_slowly(mapper, records)
-    assert len(events) == 5 and reasons == {"Skipped not_mapped": 15}
+    assert len(events) == 5 and reasons == {"Skipped not_mapped": 15} and left == 15
 
 
 def _long_item(codec: str, item: str) -> bytes:

@@ -3,7 +3,7 @@
 import zlib
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import example, given, strategies as st
 
 from relevanced.daemon.events import InvalidField
 from relevanced.daemon.schemas import (
@@ -66,6 +66,19 @@ def framed(codec: str, name: str, value: str, header: str | None = None) -> Fram
             Frame(SchemaId("global", 7), b"\n", "Foo"),
         ),
         ("protobuf", "apicurio8", "00 0000000000000007 00 0a", Frame(SchemaId("global", 7), b"\n")),
+        # Apicurio 3: the same after 4 bytes of id. Of two letters, it may be indexes.
+        *(
+            (
+                "protobuf",
+                name,
+                f"00 00000007 {len(m) + 2:02x} 0a {len(m):02x} {m.encode().hex()} 0a",
+                Frame(SchemaId("id", 7), b"\n", m),
+            )
+            for name in ("auto", "confluent")
+            for m in ("A", "Foo", "View", "Search", "Hit_2", "T" * 125)
+        ),
+        ("protobuf", "auto", "00 00000007 04 0a02 4142", Frame(SchemaId("id", 7), b"AB", (5, 1))),
+        ("protobuf", "auto", "00 00000007 02 0a 4142", Frame(SchemaId("id", 7), b"AB", (5,))),
         ("protobuf", "none", "0a01", Frame(None, b"\n\1")),
     ],
 )
@@ -162,6 +175,24 @@ def test_a_body_that_unpacks_to_more_than_its_limit_is_refused() -> None:
     with pytest.raises(InvalidField) as caught:
         framed("avro", "glue", f"0305{UUID_HEX}{bomb.hex()}")
     assert caught.value.reason == "too_large"
+
+
+@examples(500)
+@given(
+    st.lists(st.integers(0, 200), min_size=1, max_size=2)
+    | st.lists(st.integers(0, 23), min_size=1, max_size=64),
+    st.binary(max_size=130) | st.text("ABab_9", max_size=130).map(str.encode),
+)
+@example([5, 2, 23], b"Views" * 9)
+@example([5, 1], b"AB")
+def test_indexes_of_confluent_are_never_taken_for_a_name(indexes: list[int], body: bytes) -> None:
+    written = b"".join(_varint(2 * number) for number in (len(indexes), *indexes))
+    frame = frame_of(Framing("protobuf"), bytes(5) + written + body)
+    assert frame == Frame(SchemaId("id", 0), body, tuple(indexes))
+
+
+def _varint(number: int) -> bytes:
+    return bytes([number]) if number < 0x80 else bytes([number & 0x7F | 0x80, number >> 7])
 
 
 @examples(500)
