@@ -29,6 +29,8 @@ HEADER: Final = "__value_schema_id"
 MAGIC: Final = 0
 MAGIC_GUID: Final = 1
 MAGIC_GLUE: Final = 3
+STARTS: Final = tuple(bytes((magic,)) for magic in (MAGIC, MAGIC_GUID, MAGIC_GLUE))
+"""What frames begin with."""
 FRAME_BYTES: Final = 18
 """No frame is longer, without what names a Protobuf message."""
 MOST_UNPACKED_BYTES: Final = 16 << 20
@@ -101,9 +103,10 @@ def frame_of(framing: Framing, value: bytes, headers: Headers = ()) -> Frame:
     if name == NONE:
         return Frame(None, value)
     try:
-        # JSON needs no schema, so that the first byte decides: a text begins with none of these.
-        stated = _schema_header(headers) if name in (AUTO, CONFLUENT) and codec != JSON else None
-        if stated is not None:
+        stated = _schema_header(headers) if name in (AUTO, CONFLUENT) else None
+        if codec == JSON and (name == AUTO or stated is not None) and value[:1] not in STARTS:
+            return Frame(None, value)  # needs no schema, and a text begins with none of these
+        if stated is not None and codec != JSON:
             schema, at = _schema_id(CONFLUENT, stated)
             return Frame(
                 schema, value, _message_indexes(stated, at)[0] if codec == PROTOBUF else None
@@ -141,10 +144,7 @@ def _schema_header(headers: Headers) -> bytes | None:
 
 
 def _framed(codec: str, name: str, value: bytes) -> Frame:
-    first = value[0] if value else None
-    if codec == JSON and name == AUTO and first not in (MAGIC, MAGIC_GUID, MAGIC_GLUE):
-        return Frame(None, value)
-    if first == MAGIC_GLUE and name in (AUTO, GLUE):
+    if value[:1] == bytes((MAGIC_GLUE,)) and name in (AUTO, GLUE):
         return _glue_frame(codec, value)
     schema, at = _schema_id(name, value)
     message: Message | None = None

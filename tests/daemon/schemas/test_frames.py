@@ -96,6 +96,10 @@ def test_the_header_names_the_schema_and_leaves_the_body_alone(name: str) -> Non
     assert framed("avro", name, body.hex(), "000000000c") == Frame(SchemaId("id", 12), body)
     protobuf = framed("protobuf", name, body.hex(), f"01{GUID_HEX}0402 00".replace(" ", ""))
     assert protobuf == Frame(SchemaId("guid", GUID), body, (1, 0))
+    # A body of JSON may be framed nevertheless: its first byte says so.
+    assert framed("json", name, "7b7d", f"01{GUID_HEX}") == Frame(None, b"{}")
+    assert framed("json", name, "", f"01{GUID_HEX}") == Frame(None, b"")
+    assert framed("json", name, "00 00000001 7b7d", "junk".encode().hex()).body == b"{}"
     headers = ((HEADER, bytes.fromhex("01" + GUID_HEX)),)
     assert named_schema(Framing("avro", name), body, headers) == SchemaId("guid", GUID)
 
