@@ -208,7 +208,16 @@ def elements(record: Record, config: OracleConfig) -> list[object]:
         raise Rejected("not_json") from error
     if isinstance(value, list) and len(value) > MAX_ELEMENTS:
         raise Rejected("too_large")
-    return value if isinstance(value, list) else [value]
+    return list(map(well_formed, value)) if isinstance(value, list) else [well_formed(value)]
+
+
+def well_formed(value: object) -> object:
+    """The value with U+FFFD for each half of a surrogate pair in its texts."""
+    if isinstance(value, dict):
+        return {well_formed(name): well_formed(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return list(map(well_formed, value))
+    return re.sub("[\ud800-\udfff]", "\ufffd", value) if isinstance(value, str) else value
 
 
 def no_constant(name: str) -> float:

@@ -62,6 +62,7 @@ from .fields import (
     timestamp_text,
     timestamps_ms,
     too_long,
+    without_halves,
 )
 from .formats import FORMATS, decoder, rejected_future, too_large
 from .formulas import escaped_formula, unescaped_formula
@@ -150,4 +151,5 @@ __all__ = (
     "ubi",
     "unescaped_formula",
     "without_empty",
+    "without_halves",
 )

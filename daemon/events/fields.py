@@ -81,13 +81,46 @@ def decoded(
     name: str, raw: msgspec.Raw | bytes, decoder: msgspec.json.Decoder[_T], reason: str
 ) -> _T:
     """Return the raw value as the decoder's type. Raises InvalidField: `reason` where it is of
-    another type, not_json where it is broken."""
+    another type, not_json where it is broken.
+
+    What the decoder refuses is read once more with its halves of surrogate pairs replaced."""
     try:
         return decoder.decode(raw)
-    except msgspec.ValidationError as error:
-        raise InvalidField(reason, f"{name}: {error}") from error
     except (ValueError, RecursionError) as error:
-        raise InvalidField("not_json", f"{name}: {error}") from error
+        refusal: Exception = error
+    paired = without_halves(raw)
+    if paired is not raw:
+        try:
+            return decoder.decode(paired)
+        except (ValueError, RecursionError) as error:
+            refusal = error
+    broken = "not_json" if not isinstance(refusal, msgspec.ValidationError) else reason
+    raise InvalidField(broken, f"{name}: {refusal}") from refusal
+
+
+_HALF: Final = re.compile(rb"\\u[dD][89a-fA-F]")
+_UNPAIRED: Final = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F][0-9a-fA-F]{2})"
+    rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+)
+_REPLACED: Final = rb"\\ufffd"
+_BACKSLASH, _HIDDEN = rb"\\", b"\0\0"
+
+
+def without_halves(raw: msgspec.Raw | bytes) -> msgspec.Raw | bytes:
+    """Return JSON with U+FFFD for each escape of half a surrogate pair, as UTF-8 has it; the same
+    object where there is none.
+
+    JavaScript writes such a half where a text is cut within an emoji. The grammar of JSON permits
+    it, the decoder does not, whether or not somebody reads the text.
+    """
+    value = bytes(raw)
+    # What is hidden is a byte that JSON never has. The "u" behind an escaped backslash is a letter.
+    if _HALF.search(value) is None or b"\0" in value:
+        return raw
+    hidden = value.replace(_BACKSLASH, _HIDDEN)
+    found, count = _UNPAIRED.subn(_REPLACED, hidden)
+    return found.replace(_HIDDEN, _BACKSLASH) if count else raw
 
 
 def raw_decoder(names: Iterable[str]) -> msgspec.json.Decoder[msgspec.Struct]:

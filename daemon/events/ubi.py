@@ -86,8 +86,8 @@ def is_bulk_action(value: bytes) -> bool:
     if not _BULK_ACTION.match(value):
         return False
     try:
-        return len(_BULK_ACTIONS.decode(value)) == 1
-    except (ValueError, RecursionError):
+        return len(decoded("record", value, _BULK_ACTIONS, "wrong_type")) == 1
+    except InvalidField:
         return False
 
 

@@ -19,7 +19,7 @@ import msgspec
 from jmespath.functions import Functions, signature
 from jmespath.visitor import Options, TreeInterpreter
 
-from ..events import InvalidField
+from ..events import InvalidField, decoded
 
 MATCHED_CHARACTERS: Final = 1024
 """So much of a text is searched: the longest text that a lone repeat has to try."""
@@ -123,10 +123,8 @@ class RecordFunctions(Functions):  # type: ignore[misc]  # the library ships no 
 
     @signature({"types": ["string"]})  # type: ignore[untyped-decorator, unused-ignore]
     def _func_parse_json(self, text: str) -> object:
-        try:
-            return _JSON.decode(text)
-        except (ValueError, RecursionError) as error:
-            raise InvalidField("not_json", f"parse_json(): {error}") from error
+        found: object = decoded("parse_json()", text.encode(), _JSON, "not_json")
+        return found
 
     @signature(  # type: ignore[untyped-decorator, unused-ignore]
         {"types": ["string"]}, {"types": ["string"]}

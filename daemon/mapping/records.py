@@ -36,6 +36,7 @@ from ..events import (
     rejected_future,
     shown,
     too_large,
+    without_halves,
 )
 from ..schemas import JSON, Bodies, Framing, SchemaBook
 from .cloudevents import Headers, unwrapped
@@ -158,6 +159,7 @@ class Mapper:
         except InvalidField:
             if self.compiled is None or self.source.codec != JSON:
                 raise
+            value = bytes(without_halves(value))
             # What is only passed on may be what is broken.
             for form in filter(None, (self._compiled_to_pass_on, self.compiled)):
                 with suppress(ValueError, RecursionError):

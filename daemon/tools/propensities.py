@@ -31,7 +31,7 @@ from relevanced.metrics import (
 from ..attribution import PageMismatch, list_with_item
 from ..commands import options
 from ..config import Config, DeclaredTable, quoted, written_table
-from ..events import Feedback, Impression, Limits, decoder
+from ..events import Feedback, Impression, InvalidField, Limits, decoded, decoder
 from ..recompute.files import lines_of
 
 
@@ -42,7 +42,7 @@ class _Query(msgspec.Struct):
     user_query: str | None = None
 
 
-_read_query = msgspec.json.Decoder(_Query).decode
+_QUERY: Final = msgspec.json.Decoder(_Query)
 
 
 @dataclass(frozen=True)
@@ -127,8 +127,8 @@ def _events(
     decode = decoder(format_name, limits)
     for line in lines:
         try:
-            query = _read_query(line)
-        except (ValueError, RecursionError):
+            query = decoded("line", line, _QUERY, "wrong_type")
+        except InvalidField:
             query = _Query()
         for event in decode(line, None):
             if isinstance(event, Impression | Feedback):

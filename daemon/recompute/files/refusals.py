@@ -17,8 +17,10 @@ from ...events import (
     REJECTION_REASONS,
     Event,
     Feedback,
+    InvalidField,
     Limits,
     Rejected,
+    decoded,
     decoder,
 )
 from .line_files import file_and_line
@@ -106,7 +108,7 @@ STARTS: Final[Mapping[bytes, str]] = {
 """First bytes of a file → what it is, and the way out."""
 SHOWN_NAMES: Final = 8
 """So many fields of an unknown record are named."""
-_any_value: Final = msgspec.json.Decoder().decode
+_ANY_VALUE: Final = msgspec.json.Decoder()
 
 
 def explained(
@@ -167,8 +169,8 @@ def _has_event(line: bytes, name: str) -> bool:
 
 def _value(line: bytes) -> object:
     try:
-        return _any_value(line)
-    except (ValueError, RecursionError):
+        return decoded("line", line, _ANY_VALUE, "wrong_type")
+    except InvalidField:
         return None
 
 

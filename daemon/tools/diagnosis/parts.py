@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 
 from ...config import Config, applied_sources, presets
-from ...events import Event, Limits, LogRecord, Rejected
+from ...events import Event, InvalidField, Limits, LogRecord, Rejected, decoded
 from ...mapping import (
     AUTO,
     UNITS,
@@ -38,14 +38,14 @@ def jmespath_literal(text: str) -> str:
 
 MOST_RECORDS: Final = 20_000
 """Of a topic whose values are looked at."""
-_any_value: Final = msgspec.json.Decoder().decode
+_ANY_VALUE: Final = msgspec.json.Decoder()
 
 
 def json_value(value: bytes | None) -> Any:
     """The value of a record; None where it is no JSON."""
     try:
-        return None if value is None else _any_value(value)
-    except (ValueError, RecursionError):
+        return None if value is None else decoded("record", value, _ANY_VALUE, "wrong_type")
+    except InvalidField:
         return None
 
 

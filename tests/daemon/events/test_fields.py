@@ -1,5 +1,8 @@
 """The field readers: what an id, a rank, a grade or an attribute may be."""
 
+import json
+import re
+
 import msgspec
 import pytest
 from hypothesis import given, strategies as st
@@ -11,6 +14,7 @@ from relevanced.daemon.events import (
     fields,
     raw_members,
     shown,
+    without_halves,
 )
 
 
@@ -18,6 +22,18 @@ def reason_of(reader: str, *arguments: object) -> str:
     with pytest.raises(InvalidField) as caught:
         getattr(fields, reader)(*arguments)
     return caught.value.reason
+
+
+@given(
+    st.lists(st.sampled_from(["\\\\", r"\ud83c", r"\uDF89", r"\uDBff", "\\n", "u", "d83c", "é"]))
+)
+def test_only_unpaired_halves_become_u_fffd(parts: list[str]) -> None:
+    written = json.dumps(["x"])[:-2] + "".join(parts) + '"]'
+    (text,) = json.loads(written)
+    expected = re.sub("[\ud800-\udfff]", "\ufffd", text)
+    found = without_halves(written.encode())
+    assert msgspec.json.decode(found) == [expected]
+    assert (found == written.encode()) == (text == expected)
 
 
 def test_identifier_is_text_or_decimal() -> None:

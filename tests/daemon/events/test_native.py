@@ -213,7 +213,6 @@ def test_feedback_faults_have_their_reasons(changes: dict[str, object], reason: 
         (as_bytes(FEEDBACK) + b"x", "not_json"),
         (as_bytes(FEEDBACK, grade=float("nan")), "not_json"),
         (as_bytes(FEEDBACK, grade=float("-inf")), "not_json"),
-        (as_bytes(FEEDBACK, item="\ud800"), "not_json"),
         (as_bytes(FEEDBACK, item="X").replace(b"X", b"\xff"), "not_json"),
         (b'{"a":' * 1500, "not_json"),
         (b"[" * 9000, "not_json"),
@@ -229,6 +228,20 @@ def test_feedback_faults_have_their_reasons(changes: dict[str, object], reason: 
 )
 def test_hostile_bytes_have_their_reasons(value: bytes | None, reason: str) -> None:
     assert reason_of(value) == reason
+
+
+@pytest.mark.parametrize("name", ["item", "kind", "nobody reads it"])
+@pytest.mark.parametrize("half", ["\ud83c", "\udf89 b"])
+def test_half_of_a_surrogate_pair_is_read_as_u_fffd(name: str, half: str) -> None:
+    replaced = as_bytes(FEEDBACK, **{name: half.replace(half[0], "\ufffd")})
+    cut = as_bytes(FEEDBACK, **{name: half})
+    assert event_of(cut) == event_of(replaced)
+    assert decode(b"[%b,%b]" % (cut, cut), None) == [event_of(replaced)] * 2
+
+
+def test_what_is_broken_beside_half_a_pair_is_the_cause() -> None:
+    (verdict,) = decode(as_bytes(FEEDBACK, item="\ud83c") + b"x", None)
+    assert isinstance(verdict, Rejected) and "trailing" in verdict.detail
 
 
 def test_rank_beside_an_item_may_be_anything() -> None:

@@ -271,6 +271,7 @@ def test_event_may_come_in_an_array_of_one() -> None:
     ("value", "expected"),
     [
         (b'{"index": {"_index": "ubi_queries", "_id": "e7"}}\n', True),
+        (rb'{"index": {"_id": "e\ud83c"}}', True),
         (b' {"create":{}}', True),
         (b'{"index": {}, "query_id": "q1"}', False),
         (b'{"index": 5}', False),
@@ -284,6 +285,11 @@ def test_event_may_come_in_an_array_of_one() -> None:
 def test_bulk_action_is_no_record(value: bytes, expected: bool) -> None:
     assert ubi.is_bulk_action(value) is expected
     assert (decode(value, None) == []) is (expected or value == b"[]")
+
+
+def test_half_of_a_surrogate_pair_costs_no_record() -> None:
+    assert impression_of(user_query="party \ud83c") == impression_of()
+    assert impression_of(query_attributes={"\udf89": [], "device": "ios", "page": 2})
 
 
 @given(damaged(QUERY, CLICK, SEEN))

@@ -356,6 +356,33 @@ def test_work_is_bounded_by_the_size_of_the_record() -> None:
     assert len(found) == 4000
 
 
+INTERPRETED = OWN.replace("type == 'shown'", "sort(keys(@))[0] == 'at'")
+
+
+@pytest.mark.parametrize("text", [OWN, INTERPRETED])
+@pytest.mark.parametrize("limits", [LIMITS, Limits(passes_on=True), Limits(queries=True)])
+def test_half_of_a_surrogate_pair_costs_no_record(text: str, limits: Limits) -> None:
+    mapper = mapper_of(text + 'query = "q"\n', limits)
+    cut, plain = (
+        json(shown(nobody="X", q="X")).replace(b"X", one) for one in (rb"a\ud83c", rb"a\ufffd")
+    )
+    (event,) = mapper.events(cut)
+    assert isinstance(event, Impression) and [event] == mapper.events(plain)
+    assert mapper.events(b"[%b]" % cut) == [event]
+
+
+def test_half_of_a_surrogate_pair_costs_no_record_where_a_number_is_broken_too() -> None:
+    value = json(shown(nobody="X", too="Y")).replace(b"X", rb"\ud83c").replace(b'"Y"', b"1e999")
+    assert mapper_of(OWN).events(value) == events_of(OWN, shown())
+
+
+def test_half_of_a_surrogate_pair_may_stand_in_json_in_a_text() -> None:
+    payload = json(shown(nobody="X")).replace(b"X", rb"\ud83c").decode()
+    assert events_of('each = "parse_json(payload)"\n' + OWN, {"payload": payload}) == events_of(
+        OWN, shown()
+    )
+
+
 def test_null_given_to_a_function_is_null() -> None:
     text = OWN.replace('"id"', "\"join('-', parts) || id\"")
     assert impression(text, shown()).impression_id == "q1"
