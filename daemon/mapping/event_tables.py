@@ -354,7 +354,7 @@ def _query(
     if query is None:
         return None
     try:
-        value = found.beside.find(query, element)
+        value = False if found.lacks_queries else found.beside.find(query, element)
     except InvalidField:
         value = False
     if value is None or isinstance(value, str):

@@ -202,6 +202,11 @@ class Evaluation:
         """The time that the log gave the record; None if it gave none."""
         return self._around.time_ms
 
+    @property
+    def lacks_queries(self) -> bool:
+        """Whether no query can be known, as the record is broken there."""
+        return self._around.lacks_queries
+
     @cached_property
     def beside(self) -> "Evaluation":
         """One whose work adds up apart: of values that must not cost the record anything."""

@@ -51,6 +51,8 @@ class Surroundings:
     """Of a CloudEvent: its attributes."""
     message: str | None = None
     """Of Protobuf: the full name of the message; of Avro: that of the record."""
+    lacks_queries: bool = False
+    """Whether the record was read without what only queries read, as something there is broken."""
 
 
 def text_of(value: bytes | None) -> str | None:

@@ -9,7 +9,7 @@ work is bounded.
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace as changed
 from functools import cached_property
 from itertools import chain
 from typing import Final, Protocol
@@ -83,6 +83,16 @@ class Mapper:
         every = replace(self.limits, attributes=None, queries=True)
         return compiled(self.source, every, self.bodies)
 
+    @cached_property
+    def _without_queries(self) -> "Mapper | None":
+        """What reads all but what only queries read; None where the source has no query."""
+        shown = self.source.impressions
+        if all(table.query is None for table in shown):
+            return None
+        impressions = tuple(changed(table, query=None) for table in shown)
+        source = changed(self.source, impressions=impressions)
+        return Mapper(source, self.limits, self.bodies.reading(members_of(source)))
+
     def plain(self, records: LogRecords, most_bytes: int) -> PlainEvents:
         """Return what the compiled form makes of records; see `Decoder.plain`."""
         if self.compiled is None or self.limits.passes_on:  # it reads no more than is needed
@@ -143,8 +153,9 @@ class Mapper:
     def _around(
         self, value: bytes, record_time_ms: int | None, key: bytes | None, headers: Headers
     ) -> Surroundings:
-        """The record as expressions see it. Where it is broken in what no expression reads (no
-        UTF-8, a number that no type has), only what they read. Raises InvalidField."""
+        """The record as expressions see it. Where it is broken in what no expression reads, or in
+        what only queries do (no UTF-8, a number that no type has), without that. Raises
+        InvalidField."""
         topic = self.source.topic
         try:
             return unwrapped(
@@ -157,14 +168,17 @@ class Mapper:
                 time_ms=record_time_ms,
             )
         except InvalidField:
-            if self.compiled is None or self.source.codec != JSON:
-                raise
-            value = bytes(without_halves(value))
-            # What is only passed on may be what is broken.
-            for form in filter(None, (self._compiled_to_pass_on, self.compiled)):
-                with suppress(ValueError, RecursionError):
-                    root, attributes = form.pruned(value, headers)
-                    return Surroundings(root, topic, key, headers, record_time_ms, attributes)
+            if self.source.codec == JSON:
+                paired = bytes(without_halves(value))
+                # What is only passed on may be what is broken.
+                for form in filter(None, (self._compiled_to_pass_on, self.compiled)):
+                    with suppress(ValueError, RecursionError):
+                        root, attributes = form.pruned(paired, headers)
+                        return Surroundings(root, topic, key, headers, record_time_ms, attributes)
+            if self._without_queries is not None:
+                with suppress(InvalidField):
+                    around = self._without_queries._around(value, record_time_ms, key, headers)
+                    return changed(around, lacks_queries=True)
             raise
 
     def _elements(self, found: Evaluation, root: object) -> Sequence[object]:

@@ -237,6 +237,10 @@ class Bodies:
         self._readers: dict[Hashable, _Reader] = {}
         book.empties(self._readers)
 
+    def reading(self, members: Members) -> "Bodies":
+        """The same bodies, of which these members are read."""
+        return Bodies(self.framing, self._book, self._own, members)
+
     def body(self, value: bytes, headers: Headers = ()) -> Body:
         """Return the body of a record. Raises InvalidField."""
         frame = frame_of(self.framing, value, headers)

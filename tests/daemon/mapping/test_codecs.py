@@ -236,3 +236,12 @@ def test_the_query_of_a_body_is_read_where_queries_are_kept() -> None:
     tables = TABLES.replace("[sources.feedback]", 'query = "messageId"\n[sources.feedback]')
     (shown,) = mapper_of(f'codec = "avro"\n{tables}', limits).events(avro(value))
     assert isinstance(shown, Impression) and shown.query == value["messageId"]
+
+
+@pytest.mark.parametrize("queries", [False, True])
+def test_a_query_of_avro_that_is_no_utf_8_costs_no_record(queries: bool) -> None:
+    tables = TABLES.replace("[sources.feedback]", 'query = "context.ip"\n[sources.feedback]')
+    mapper = mapper_of(f'codec = "avro"\n{tables}', replace_struct(LIMITS, queries=queries))
+    broken = avro(track()).replace(b"203.0.113.9", b"203.0.113.\xc3")
+    (whole,) = mapper_of(f'codec = "avro"\n{TABLES}').events(avro(track()))
+    assert mapper.events(broken) == [whole, *([Rejected("bad_query")] if queries else [])]

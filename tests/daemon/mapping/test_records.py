@@ -383,6 +383,35 @@ def test_half_of_a_surrogate_pair_may_stand_in_json_in_a_text() -> None:
     )
 
 
+BROKEN = [b'"caf\xc3"', b"1e999"]
+"""No text of UTF-8, and a number that no type has."""
+
+
+@pytest.mark.parametrize("broken", BROKEN)
+@pytest.mark.parametrize("query", ["q", "sort([q])[0]"])
+@pytest.mark.parametrize("reads", [{}, {"passes_on": True}, {"attributes": ()}])
+def test_a_query_that_is_broken_costs_no_record(
+    broken: bytes, query: str, reads: dict[str, Any]
+) -> None:
+    text = f'{OWN}query = "{query}"\nattributes = {{ country = "c" }}\n{CLICKS}'
+    good = shown(q="X", c="de", type="shown"), clicked(q="X")
+    for value in (json(good[0]), json(good[1]), json(good)):
+        value = value.replace(b'"X"', broken)
+        off = mapper_of(text, Limits(**reads)).events(value)
+        on = mapper_of(text, Limits(queries=True, **reads)).events(value)
+        assert [one for one in on if one != Rejected("bad_query")] == off
+        assert on.count(Rejected("bad_query")) == sum(isinstance(one, Impression) for one in off)
+        assert not any(isinstance(one, Rejected) for one in off)
+
+
+def test_what_is_broken_and_not_only_a_query_refuses_the_record() -> None:
+    value = json(shown(q="X")).replace(b'"X"', b'"caf\xc3"')
+    text = OWN + 'query = "q"\nattributes = { country = "q" }'
+    for limits in (Limits(), Limits(queries=True)):
+        (event,) = mapper_of(text, limits).events(value)
+        assert isinstance(event, Rejected) and event.reason == "not_json"
+
+
 def test_null_given_to_a_function_is_null() -> None:
     text = OWN.replace('"id"', "\"join('-', parts) || id\"")
     assert impression(text, shown()).impression_id == "q1"
