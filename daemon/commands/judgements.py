@@ -24,6 +24,7 @@ from ..http import (
     table_text as csv_of,
 )
 from ..judgements import (
+    DEFAULT_MAX_GRADE,
     HIGHEST_GRADE,
     MOST_FILE_BYTES,
     FaultyJudgements,
@@ -160,14 +161,19 @@ def check(
 
 @judgements_command.command("add")
 @add_options
-@_max_grade
+@click.option(
+    "--max-grade",
+    type=click.FloatRange(0, HIGHEST_GRADE, min_open=True),
+    help="Highest grade of the scale that the lanes read: a higher one is a fault. Default:"
+    f" judgements.max_grade of the configuration, {DEFAULT_MAX_GRADE:g} without one.",
+)
 def add_file(
     file: str,
     start_ms: int,
     directory: str,
     config_file: str | None,
     past: bool,
-    max_grade: float,
+    max_grade: float | None,
 ) -> None:
     """Put a copy of FILE in place, in force for events from a time on.
 
@@ -175,7 +181,9 @@ def add_file(
     and only what is listed is read. A file is never changed: a correction is another file.
     """
     config = options.read(config_file, {}, takes_sources=True)
-    read = _reader(max_grade, config if config_file else None)
+    # Lanes take no batch from the start of a file on that they cannot read.
+    most = config.judgements.max_grade if max_grade is None else max_grade
+    read = _reader(most, config if config_file else None)
     put_in_place(read, file, start_ms, directory, config, past=past)
 
 

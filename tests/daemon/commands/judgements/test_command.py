@@ -161,7 +161,10 @@ def test_grade_that_the_configuration_does_not_read_is_a_fault(
     rule = "must be from -100 to 3; for a longer scale raise judgements.max_grade"
     assert refused.stderr.startswith(f"{source}:2: grade='5' of item 'd1'")
     assert rule in refused.stderr
-    assert call(*arguments).exit_code == 0
+    without = call(*arguments)
+    assert (without.exit_code, without.stderr) == (2, refused.stderr)
+    assert not (directory / "index").exists()
+    assert call(*arguments, "--max-grade", 5).exit_code == 0
     checked = call("check", directory, "--config", config)
     assert checked.exit_code == 2 and rule in checked.stderr
     config.write_text("[judgements]\nmax_grade = 5\n")
@@ -175,7 +178,8 @@ def test_file_that_lanes_read_by_a_setting_only_says_so(directory: Path, source:
     assert "max_grade" not in call("check", source).output
     source.write_text("query,docid,rating\nshoes,d1,3.5\n")
     needs = "grades up to 3.5 (lanes need judgements.max_grade = 3.5 or more, the default is 3)"
-    added = call("add", source, "--from", hours_from_now(1), "--directory", directory)
+    arguments = ("--from", hours_from_now(1), "--directory", directory, "--max-grade", 4)
+    added = call("add", source, *arguments)
     for printed in (added, call("check", source), call("check", directory)):
         assert printed.exit_code == 0 and printed.stdout.endswith(f"1 judgement, {needs}\n")
 
