@@ -17,10 +17,12 @@ from ..http import (
     JUDGED_PATH,
     MISSING_PATH,
     MOST_PAIRS,
+    BadRequest,
     Judged,
     LaneDatedFiles,
     UnjudgedItem,
     UnjudgedItems,
+    for_raters,
     table_text as csv_of,
 )
 from ..judgements import (
@@ -76,7 +78,10 @@ def missing_command(
 
 
 def _missing_csv(found: UnjudgedItems) -> bytes:
-    return csv_of(found, "rows", UnjudgedItem)
+    try:
+        return csv_of(for_raters(found), "rows", UnjudgedItem)
+    except BadRequest as error:
+        raise click.ClickException(str(error)) from None
 
 
 def missing_table(found: UnjudgedItems) -> str:

@@ -46,6 +46,7 @@ from .api.queries import (
     UnjudgedItem,
     UnjudgedItems,
     examples_of,
+    for_raters,
     queries,
     with_unlisted_rows,
 )
@@ -103,6 +104,7 @@ __all__ = (
     "examples_of",
     "field_docs",
     "find_crypt",
+    "for_raters",
     "hashed",
     "Found",
     "GAINED",

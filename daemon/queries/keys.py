@@ -4,6 +4,7 @@ A key is its text after NFKC, case folding and NFKC again, with runs of white sp
 trimmed, and cut. Equal keys are one query, and no two queries share one.
 """
 
+import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Generator, Iterator, Sequence
@@ -28,6 +29,7 @@ space."""
 _OTHER_SPACE: Final = (*map(chr, range(0x09, 0x0E)), *map(chr, range(0x1C, 0x20)))
 """ASCII's white space but for the blank."""
 _HASH_BYTES: Final = 8
+_HASH: Final = re.compile(f"[0-9a-f]{{{2 * _HASH_BYTES}}}")
 KEY_BYTES: Final = 64
 """The longest secret key that BLAKE2b takes."""
 
@@ -111,6 +113,11 @@ def hashed_keys(keys: Sequence[str], secret: bytes) -> list[str]:
         key and blake2b(key.encode(), key=secret[:KEY_BYTES], digest_size=_HASH_BYTES).hexdigest()
         for key in keys
     ]
+
+
+def is_hash(key: str) -> bool:
+    """Whether a key has the form of a hash of one."""
+    return _HASH.fullmatch(key) is not None
 
 
 def secret_fingerprint(secret: bytes) -> str:

@@ -8,7 +8,7 @@ from `queries.min_users` users on, and hashed queries stay hashes.
 
 import math
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 from zlib import crc32
@@ -31,6 +31,7 @@ from ...queries import (
     days_to_keep,
     first_examples,
     hashed_keys,
+    is_hash,
     key_of,
     merge_tables,
     share_carried,
@@ -276,10 +277,9 @@ def _sums(found: Found, sums: Integers) -> QuerySums:
 
 def detail(found: Found, query: str) -> QueryDetail:
     """One query by hour, and its examples. Raises Damaged."""
-    key, plan = key_of(query), found.plan.queries
-    if plan is not None and plan.text == HASHED:
-        (key,) = hashed_keys([key], plan.key)
-    index = found.merged.index().get(key)
+    listed = found.merged.index()
+    key = _stored_key(found.plan, query, listed)
+    index = listed.get(key)
     shown = index is not None and bool(found.merged.is_shown[index])
     return QueryDetail(
         query=key,
@@ -290,6 +290,16 @@ def detail(found: Found, query: str) -> QueryDetail:
         examples=examples_of(found, key) if shown else (),
         lost_examples=len(found.tables.lost_examples.intersection(found.window.hours)),
     )
+
+
+def _stored_key(plan: Plan, query: str, listed: Container[str]) -> str:
+    """The key of a text that was asked for. Where hashes are stored, that may be the text of a
+    query, or the hash that a list has in its place."""
+    key = key_of(query)
+    if plan.queries is None or plan.queries.text != HASHED:
+        return key
+    (hashed,) = hashed_keys([key], plan.queries.key)
+    return key if is_hash(key) and hashed not in listed else hashed
 
 
 def examples_of(found: Found, key: str) -> tuple[QueryExample, ...]:
@@ -369,6 +379,17 @@ class UnjudgedItems(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Impressions of all pairs."""
     unlisted_at_most: int
     """The most impressions of any pair that the tables do not list."""
+    text: str
+    """How queries are stored: `plain`, or `hashed`, where the rows have hashes."""
+
+
+def for_raters(found: UnjudgedItems) -> UnjudgedItems:
+    """The answer as CSV has it: a file of judgements once its ratings are filled in. Raises
+    BadRequest for hashes of queries: a file of those would be read as texts, and hashed again."""
+    if found.text == HASHED:
+        rule = "only hashes of the queries are stored, and no search has a hash: ask for JSON"
+        raise BadRequest(400, f"queries.text = hashed: {rule}")
+    return found
 
 
 def check_missing(plan: Plan) -> None:
@@ -398,6 +419,7 @@ def unjudged_items(tables: QueryTables, window: QueryWindow, limit: int) -> Unju
         other=int(merged.other[0]),
         whole=int(merged.total[0]),
         unlisted_at_most=merged.bound,
+        text=plan.queries.text,
     )
 
 

@@ -258,6 +258,7 @@ EXAMPLES: Final[Mapping[str, Any]] = {
     "UnjudgedItems.from": TIME,
     "UnjudgedItems.until": TIME,
     "KeptQueries.text": "plain",
+    "UnjudgedItems.text": "plain",
     "KeptQueries.windows": ["now", "1h", "6h", "24h", "7d"],
     "Level.basis": "hour",
     "Queries.from": TIME,

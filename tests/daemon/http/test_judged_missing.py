@@ -58,14 +58,20 @@ async def test_pair_of_fewer_users_is_nowhere() -> None:
             assert SECRET not in json.dumps(page) + table and '"z"' not in json.dumps(page)
 
 
-async def test_hashed_queries_stay_hashes() -> None:
-    key = b"a secret key of a site"
-    assert JUDGED.queries is not None
-    plan = replace(JUDGED, queries=replace(JUDGED.queries, text=HASHED, key=key))
-    by_query = dict(zip(hashed_keys(list(BY_QUERY), key), BY_QUERY.values(), strict=True))
-    async for client in serving(site_of(plan, by_query)):
+KEY: Final = b"a secret key of a site"
+assert JUDGED.queries is not None
+HASHED_PLAN: Final = replace(JUDGED, queries=replace(JUDGED.queries, text=HASHED, key=KEY))
+HASHED_JUDGEMENTS: Final = dict(
+    zip(hashed_keys(list(BY_QUERY), KEY), BY_QUERY.values(), strict=True)
+)
+
+
+async def test_hashed_queries_stay_hashes_and_are_no_list_for_raters() -> None:
+    async for client in serving(site_of(HASHED_PLAN, HASHED_JUDGEMENTS)):
         found = await listed(client)
-        assert {row["query"] for row in found["rows"]} == {*hashed_keys(["shoes", "boots"], key)}
+        assert {row["query"] for row in found["rows"]} == {*hashed_keys(["shoes", "boots"], KEY)}
+        status, body = await client.at(f"{MISSING_PATH}.csv")
+        assert status == 400 and "only hashes of the queries" in body["error"]
 
 
 async def test_list_with_its_ratings_filled_in_is_a_file_of_judgements() -> None:

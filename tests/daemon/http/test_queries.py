@@ -498,6 +498,18 @@ async def test_hashed_texts_are_found_by_their_text() -> None:
         assert one["shown"] and one["query"] in {row["query"] for row in found["rows"]}
 
 
+async def test_hash_of_a_list_is_found_as_it_is() -> None:
+    hashing = QueryPlan(text=HASHED, kept=50, min_users=3, key=b"a secret key of a site")
+    site = Site(replace(PLAN, queries=hashing))
+    usual_week(site)
+    async for client in serving(site):
+        for row in (await client.ok(window="1h"))["rows"]:
+            assert (await client.ok("/detail", window="1h", query=row["query"]))["shown"]
+        unlisted = "0123456789abcdef"
+        one = await client.ok("/detail", window="1h", query=unlisted)
+        assert (one["query"], one["shown"]) == (unlisted, False)
+
+
 async def test_open_hour_is_that_of_the_parts() -> None:
     site = Site()
     for minute in range(50):

@@ -10,7 +10,12 @@ from click.testing import CliRunner, Result
 from relevanced.daemon.commands.cli import cli
 from relevanced.daemon.commands.judgements import missing_table
 from relevanced.daemon.http import UnjudgedItem, UnjudgedItems
-from tests.daemon.http.test_judged_missing import JUDGED, site_of
+from tests.daemon.http.test_judged_missing import (
+    HASHED_JUDGEMENTS,
+    HASHED_PLAN,
+    JUDGED,
+    site_of,
+)
 from tests.daemon.http.test_queries import Client, serving
 
 
@@ -42,6 +47,13 @@ async def test_csv_that_ends_at_the_limit_says_how_much_follows_beside_it() -> N
             assert len(found.stdout.splitlines()) == 1 + int(limit)
 
 
+async def test_list_of_hashes_is_no_list_for_raters() -> None:
+    async for client in serving(site_of(HASHED_PLAN, HASHED_JUDGEMENTS)):
+        refused = await call(client, "--output", "csv")
+        assert refused.exit_code == 1 and "only hashes of the queries" in refused.output
+        assert (await call(client)).exit_code == 0
+
+
 async def test_daemon_that_does_not_count_says_what_to_set() -> None:
     async for client in serving(site_of(replace(JUDGED, missing=False))):
         refused = await call(client)
@@ -51,7 +63,7 @@ async def test_daemon_that_does_not_count_says_what_to_set() -> None:
 @pytest.mark.parametrize("hours", [0, 1])
 def test_table_says_what_it_leaves_out(hours: int) -> None:
     row = UnjudgedItem("a\x1b[2J", "b", None, 7, 2)
-    found = UnjudgedItems("from", "until", hours, 1, 10, 5, 3, (row,), 4, 9, 20, 6)
+    found = UnjudgedItems("from", "until", hours, 1, 10, 5, 3, (row,), 4, 9, 20, 6, "plain")
     text = missing_table(found)
     assert text.startswith("items without a judgement, from to until\n\n  query ")
     assert "\x1b" not in text and "a\\x1b[2J" in text
