@@ -20,6 +20,7 @@ from ..config import (
     layout_of,
     load,
     propensities,
+    queries_of_shown_items,
     read,
     read_file,
     restarting_keys,
@@ -81,6 +82,7 @@ def check_config_command(
     warnings = (
         slow_expressions(config.sources),
         tables_without_users(config.sources, config.queries),
+        queries_of_shown_items(config.limits),
         groupings_without_attributes(config.sources, config.segments.groupings, derived),
     )
     for warning in chain(*warnings):

@@ -42,6 +42,7 @@ from .sections.source_keys import NAMES, presets
 from .settings import SECTIONS, SETTINGS, Config
 from .source_warnings import (
     groupings_without_attributes,
+    queries_of_shown_items,
     slow_expressions,
     tables_without_users,
 )
@@ -111,6 +112,7 @@ __all__ = (
     "PLAIN_OPTIONS",
     "presets",
     "propensities",
+    "queries_of_shown_items",
     "quoted",
     "read",
     "read_file",

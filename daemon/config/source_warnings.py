@@ -1,10 +1,11 @@
-"""What `check-config` warns of in `[[sources]]`: slow expressions, searches without users, and
-groupings by attributes that nothing names.
+"""What `check-config` warns of in `[[sources]]`: slow expressions, searches without users or
+queries, and groupings by attributes that nothing names.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 
+from ..events import SHOWN, Limits
 from ..mapping import ALL_MEMBERS, Expression, outside_of, slow_part
 from ..plan import EXPERIMENT_PREFIX, NONE
 from ..queries import USER_ID
@@ -45,6 +46,17 @@ def tables_without_users(sources: Sources, queries: QueriesSection) -> Iterator[
                     f" has queries.min_users={queries.min_users} users, and no text is shown; 0"
                     " shows all"
                 )
+
+
+def queries_of_shown_items(limits: Limits) -> Iterator[str]:
+    """A sentence where queries are needed, and lists are made of UBI's events, which need not have
+    any."""
+    if limits.queries and limits.ubi_lists == SHOWN:
+        yield (
+            f"events.ubi_lists={SHOWN}: an event of UBI has no query unless the client adds"
+            " user_query to each with the action impression: without it, all searches are without"
+            " a query"
+        )
 
 
 def groupings_without_attributes(

@@ -68,7 +68,7 @@ from .formats import FORMATS, decoder, rejected_future, too_large
 from .formulas import escaped_formula, unescaped_formula
 from .native import TIMED_DECODER, TimedFeedback, TimedImpression, native_text
 from .rekeyed import AT_END, COUNTED, NOTHING, Mark, Of, Place, event_text, mark_text, read_sent
-from .ubi import LISTS, LOGGED
+from .ubi import LISTS, LOGGED, SHOWN
 
 __all__ = (
     "AT_END",
@@ -132,6 +132,7 @@ __all__ = (
     "Rejected",
     "REJECTION_REASONS",
     "SECONDS_BELOW",
+    "SHOWN",
     "shown",
     "SHOWN_CHARACTERS",
     "SKIP_REASONS",

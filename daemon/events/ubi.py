@@ -14,7 +14,8 @@ Lists are `logged` in queries, or are made of what was `shown`: then each event 
 `impression` is one item of a list, at its ordinal, with the attributes of the event
 (`event_attributes` in place of `query_attributes`), and queries are skipped.
 
-The query is `user_query`. Attributes are `application` and the scalar values of `query_attributes`.
+The query is `user_query`, which the schema has in queries only: clients may add it to events with
+the action `impression`. Attributes are `application` and the scalar values of `query_attributes`.
 Members of the latter whose name begins with `experiment` are experiments instead: an object
 `experiments` contains variants by experiment name; a scalar is the variant of the experiment of
 that whole name (`"experiment_ranker": "b"`). One to which both give variants, and not the same,
@@ -126,11 +127,19 @@ def _read_query(raw: msgspec.Struct, limits: Limits) -> Impression | Trimmed:
     items = identifiers(listed[0], values[listed[0]])
     time_ms = timestamp_ms(present(values, "timestamp"))
     impression = Impression(query_id, time_ms, items[: limits.depth])
+    impression, dropped = _with_query(impression, raw, limits)
+    return _described(impression, values, application, members_of_query, limits, dropped)
+
+
+def _with_query(
+    impression: Impression, raw: msgspec.Struct, limits: Limits
+) -> tuple[Impression, list[str]]:
+    """The impression with its query where that is read, and why that is left out."""
     dropped: list[str] = []
     if limits.reads_queries:
         text = query_text(getattr(raw, "user_query"), dropped if limits.queries else [])
         impression = msgspec.structs.replace(impression, query=text)
-    return _described(impression, values, application, members_of_query, limits, dropped)
+    return impression, dropped
 
 
 def _read_shown(raw: msgspec.Struct, limits: Limits) -> Impression | Trimmed:
@@ -150,7 +159,8 @@ def _read_shown(raw: msgspec.Struct, limits: Limits) -> Impression | Trimmed:
         by_item=True,
     )
     details = raw_members("event_attributes", getattr(raw, "event_attributes"))
-    return _described(impression, values, getattr(raw, "application"), details, limits, [])
+    impression, dropped = _with_query(impression, raw, limits)
+    return _described(impression, values, getattr(raw, "application"), details, limits, dropped)
 
 
 def _described(

@@ -14,6 +14,7 @@ from relevanced.daemon.config import (
     groupings_without_attributes,
     load,
     presets,
+    queries_of_shown_items,
     slow_expressions,
     tables_without_users,
 )
@@ -283,6 +284,17 @@ def test_sources_whose_searches_count_for_no_user_are_named(
     )
     off = loaded(source)
     assert not list(tables_without_users(off.sources, off.queries))
+
+
+@pytest.mark.parametrize(
+    ("lists", "text", "is_named"),
+    [("shown", "plain", True), ("shown", "off", False), ("logged", "plain", False)],
+)
+def test_lists_whose_events_need_not_have_a_query_are_named(
+    lists: str, text: str, is_named: bool
+) -> None:
+    config = loaded(f'[events]\nformat = "ubi"\nubi_lists = "{lists}"\n[queries]\ntext = "{text}"')
+    assert any("user_query" in one for one in queries_of_shown_items(config.limits)) == is_named
 
 
 @pytest.mark.parametrize(

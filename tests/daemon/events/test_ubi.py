@@ -208,6 +208,17 @@ def test_impression_of_an_item_is_one_item_of_a_list() -> None:
     ]
 
 
+def test_query_of_an_item_is_read_where_queries_are_needed() -> None:
+    reads = formats.decoder("ubi", Limits(depth=5, ubi_lists="shown", queries=True))
+    [event] = reads(as_bytes(SEEN, user_query="red shoes"), None)
+    assert isinstance(event, Impression) and event.query == "red shoes"
+    event, dropped = reads(as_bytes(SEEN, user_query=7), None)
+    assert isinstance(event, Impression) and event.query is None
+    assert dropped == Rejected("bad_query")
+    [event] = of_shown(as_bytes(SEEN, user_query="red shoes"), None)
+    assert isinstance(event, Impression) and event.query is None
+
+
 def test_impression_of_an_item_is_feedback_where_lists_are_logged() -> None:
     assert decode(as_bytes(SEEN), None) == [
         Feedback("q1", QUERY_MS, kind="impression", item="d7", rank=2)
