@@ -304,7 +304,8 @@ def _medians(values: Floats) -> Floats:
         np.take_along_axis(ordered, at, axis=-1)
         for at in (np.maximum(known - 1, 0) // 2, known // 2)
     )
-    return np.squeeze((low + high) / 2, axis=-1)
+    medians: Floats = np.squeeze((low + high) / 2, axis=-1)
+    return medians
 
 
 def _effects(compared: _Values, drift: Floats, weekdays: Floats | float) -> tuple[Floats, Floats]:
