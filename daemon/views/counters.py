@@ -137,6 +137,12 @@ class PreviousSelection(msgspec.Struct, frozen=True):
     columns: Columns = ((), None)
     """The columns of these rows."""
 
+    def __post_init__(self) -> None:
+        """Raise ValueError where a row lacks some of them: stored bytes are refused then."""
+        most = int(kept_columns(self.columns, self.columns)[0].max())
+        if short := [segment for _, segment, row in self.in_other if len(row) <= most]:
+            raise ValueError(f"the row of {short[0]!r} lacks columns")
+
     def under(self, plan: Plan) -> "PreviousSelection":
         """The same with the columns of a plan: those that are new begin at 0."""
         columns = columns_of(plan)

@@ -331,3 +331,11 @@ async def test_an_exporter_begins_with_the_changes_that_were_told(leads: bool) -
     redis.leads, redis.changes = leads, packed(Told((FALL,)), "b")
     assert await rounds(redis, Lane(delta(3)), [pause] * 2)
     assert redis.falls == (FALL,)
+
+
+def test_stored_rows_that_lack_columns_are_refused() -> None:
+    """As any other bytes that cannot be read."""
+    whole = selection(900)
+    assert restored(packed(whole), PreviousSelection()) == whole
+    cut = packed(whole).replace(b"[900,0,", b"[900,")
+    assert cut != packed(whole) and restored(cut, PreviousSelection()) == PreviousSelection()
