@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Raw
 
 from ..events import InvalidField, LogRecord, LogRecords, decoded
-from ..schemas import Bodies, Body
+from ..schemas import Bodies, Body, Framing, json_text
 from .expressions import CLOUDEVENTS
 from .functions import Surroundings, header, text_of
 
@@ -117,9 +117,9 @@ class OpenedRecords:
     gives a record that cannot be read, so that the interpreter must say what it comes to.
     """
 
-    def __init__(self, records: LogRecords, most_bytes: int) -> None:
-        """`most_bytes`: longer records are left to the interpreter."""
-        self._opened = [_opened(record, most_bytes) for record in records.logged()]
+    def __init__(self, records: LogRecords, most_bytes: int, framing: Framing) -> None:
+        """`most_bytes`: longer records are left to the interpreter. `framing`: of binary ones."""
+        self._opened = [_opened(record, most_bytes, framing) for record in records.logged()]
 
     def __len__(self) -> int:
         return len(self._opened)
@@ -133,11 +133,11 @@ class OpenedRecords:
         return self._opened
 
 
-def data_of(value: bytes, headers: Headers) -> tuple[bytes, Mapping[str, object]]:
+def data_of(value: bytes, headers: Headers, framing: Framing) -> tuple[bytes, Mapping[str, object]]:
     """Return the data of a CloudEvent as it is written, and its attributes. Raises ValueError or
     RecursionError where the event is not as it should be, or its data is in base64."""
     if is_binary(headers):
-        return value, binary_attributes(headers)
+        return json_text(framing, value, headers), binary_attributes(headers)
     envelope = _ENVELOPE.decode(value)
     if VERSION not in envelope or bytes(envelope.get("data_base64", _NULL)) != _NULL:
         raise ValueError(f"no {VERSION}, or base64")
@@ -147,7 +147,7 @@ def data_of(value: bytes, headers: Headers) -> tuple[bytes, Mapping[str, object]
     return bytes(envelope.get("data", _NULL)), attributes
 
 
-def _opened(record: LogRecord, most_bytes: int) -> Opened:
+def _opened(record: LogRecord, most_bytes: int, framing: Framing) -> Opened:
     value, headers = record.value, record.headers
     attributes: Mapping[str, object] = {}
     if value is not None:
@@ -155,7 +155,7 @@ def _opened(record: LogRecord, most_bytes: int) -> Opened:
             if len(value) > most_bytes:
                 value = _UNREADABLE
             else:
-                value, attributes = data_of(value, headers)
+                value, attributes = data_of(value, headers, framing)
         except (ValueError, RecursionError):
             value = _UNREADABLE
     return Opened(

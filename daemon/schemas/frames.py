@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from ..events import InvalidField
-from .names import GLOBAL, GLUE_VERSION, GUID, ID, JSON, PROTOBUF, SchemaId
+from .names import GLOBAL, GLUE_VERSION, GUID, ID, JSON, PROTOBUF, SchemaId, Unfit
 
 AUTO: Final = "auto"
 NONE: Final = "none"
@@ -114,6 +114,22 @@ def frame_of(framing: Framing, value: bytes, headers: Headers = ()) -> Frame:
         return _framed(codec, name, value)
     except CutShort:
         raise _bad_framing(f"{len(value)} bytes end inside the frame") from None
+
+
+def may_be_framed(framing: Framing, value: bytes) -> bool:
+    """Return whether a record of JSON is not simply its text: quick, for those that are."""
+    return framing.name != NONE and (framing.name != AUTO or value[:1] in STARTS)
+
+
+def json_text(framing: Framing, value: bytes, headers: Headers = ()) -> bytes:
+    """Return the text of a record of JSON. Raises InvalidField, and Unfit where it unpacks to more
+    than the record: work is bounded by its bytes."""
+    if not may_be_framed(framing, value):
+        return value
+    body = frame_of(framing, value, headers).body
+    if len(body) > len(value):
+        raise Unfit
+    return body
 
 
 def named_schema(framing: Framing, head: bytes, headers: Headers = ()) -> SchemaId | None:

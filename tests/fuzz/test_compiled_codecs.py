@@ -5,6 +5,7 @@ import json
 import random
 from dataclasses import replace
 from typing import Any, Final
+from zlib import compress
 
 import pytest
 from google.protobuf import descriptor_pb2
@@ -35,7 +36,7 @@ from tests.daemon.mapping.codec_records import (
 )
 from tests.fuzz.settings import FACTOR, examples
 from tests.fuzz.test_any_body import changed
-from tests.fuzz.test_compiled import logged, read_fast, read_slowly
+from tests.fuzz.test_compiled import logged, read_fast, read_slowly, record_of
 
 LIMITS: Final = Limits(depth=5, max_grade=3.0, attributes=("country", "device", "a"))
 COMPILED_PROTOBUF: Final = PROTOBUF_TABLES.replace("message() == 'acme.Track' && ", "")
@@ -138,6 +139,60 @@ def test_of_a_file_both_read_its_message_and_leave_out_others(framing: str) -> N
     events, reasons, left = read_fast(mapper, records)
     assert (events, reasons) == read_slowly(mapper, records)
     assert len(events) == 5 and reasons == {"Skipped not_mapped": 15} and left == 15
+
+
+ID: Final = (("__value_schema_id", b"\1" + bytes(16)),)
+OWN: Final = """[sources.impression]
+where = "type == 'shown'"
+id = "id"
+time = "at"
+items = "items"
+attributes = { country = "country" }
+"""
+FRAMED: Final[dict[str, tuple[str, Any, Any, int]]] = {
+    "auto": ("", lambda text: b"\0\0\0\0\7" + text, (), 0),
+    "confluent": ('framing = "confluent"', lambda text: b"\1" + bytes(16) + text, (), 0),
+    "bare": ("", lambda text: text, ID, 0),
+    "in the header": ('framing = "confluent"', lambda text: text, ID, 0),
+    "glue": ('framing = "glue"', lambda text: b"\3\0" + bytes(16) + text, (), 0),
+    "packed": ("", lambda text: b"\3\5" + bytes(16) + compress(text), (), 400),
+    "no frame": ('framing = "confluent"', lambda text: text, (), 400),
+    "frame of none": ('framing = "none"', lambda text: b"\0\0\0\0\7" + text, (), 400),
+    "event": (
+        'envelope = "cloudevents"',
+        lambda text: b"\0\0\0\0\7" + text,
+        (("ce_specversion", b"1.0"),),
+        0,
+    ),
+    "structured": (
+        'envelope = "cloudevents"\nframing = "confluent"',
+        lambda text: b'{"specversion": "1.0", "data": ' + text + b"}",
+        (),
+        0,
+    ),
+}
+"""Name → (keys of the source, what makes a record of a text, its headers, most that are left)."""
+
+
+@pytest.mark.parametrize("name", FRAMED)
+def test_framed_json_is_compiled_and_read_alike(name: str) -> None:
+    keys, framed, headers, most_left = FRAMED[name]
+    mapper, rng, records = mapper_of(f"{keys}\n{OWN}", LIMITS), random.Random(1), []
+    for n in range(400):
+        items = [f"item {i}" for i in range(n % 5 + 1)] * 5
+        text = json.dumps({"type": rng.choice(("shown", "other")), "id": f"q{n}", "items": items})
+        text = f'{text[:-1]}, "at": 1795176000000, "unread": [true, {n}]}}'
+        records.append(record_of(framed(text.encode()), headers))
+    events, reasons, left = read_fast(mapper, records)
+    assert (events, reasons) == read_slowly(mapper, records) and left <= most_left
+    assert bool(events) == (name not in ("no frame", "frame of none"))
+    for record in (
+        record_of(framed(b'{"type": "shown", "id": "q", "at": 1795176000000, ' + rest), headers)
+        for rest in (b'"items": ["a"], "unread": "\xff"}', b'"items": ["\xff"]}', b'"items": [')
+    ):
+        assert_equal(mapper, record, name)
+    broken = framed(b'{"type":"shown","id":"q","at":1795176000000,"items":["a"],"z":"\xff"}')
+    assert bool(read_slowly(mapper, [record_of(broken, headers)])[0]) == bool(events)
 
 
 def _long_item(codec: str, item: str) -> bytes:

@@ -10,7 +10,7 @@ is left to it. `tests/fuzz/test_compiled.py` compares both.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Final
 
 from ...events import (
@@ -24,7 +24,7 @@ from ...events import (
     PlainEvents,
     Skipped,
 )
-from ...schemas import JSON, Bodies, BodyInstances
+from ...schemas import JSON, Bodies, BodyInstances, Framing, frame_of, json_text, may_be_framed
 from ..cloudevents import Headers, OpenedRecords, data_of
 from ..expressions import (
     CLOUDEVENTS,
@@ -201,11 +201,13 @@ class Compiled:
     """Reads records of another codec, in place of `decode`."""
     is_enveloped: bool = False
     """Whether the records are CloudEvents."""
+    framing: Framing = Framing()
+    """Of JSON."""
 
     def plain(self, records: LogRecords, most_bytes: int) -> PlainEvents:
         """Return what records come to; see `Decoder.plain`."""
         if self.is_enveloped:
-            records = OpenedRecords(records, most_bytes)
+            records = OpenedRecords(records, most_bytes, self.framing)
         return Slice(self, records.logged(), self._instances(records, most_bytes)).events()
 
     def _instances(self, records: LogRecords, most_bytes: int) -> Instances:
@@ -222,6 +224,9 @@ class Compiled:
 
     def _roots(self, records: LogRecords, values: list[bytes]) -> list[Any]:
         if self.bodies is None:
+            if not self.is_enveloped and values and may_be_framed(self.framing, values[0]):
+                headers = (record.headers for record in records.logged())
+                values = list(map(partial(json_text, self.framing), values, headers))
             return list(map(self.decode, values))
         return self.bodies.instances(values, [record.headers for record in records.logged()])
 
@@ -237,10 +242,12 @@ class Compiled:
             try:
                 if len(value) > most_bytes:
                     raise Odd
-                if bodies is None:
+                if bodies is not None:
+                    root = elements(bodies.instance(value, record.headers))
+                elif self.is_enveloped:
                     root = elements(self.decode(value))
                 else:
-                    root = elements(bodies.instance(value, record.headers))
+                    root = elements(self.decode(json_text(self.framing, value, record.headers)))
                 count = len(root) if type(root) is list else 1
                 if (count > 1 or not self.work.always_allowed) and not self.work.is_allowed(
                     count, len(value)
@@ -280,7 +287,9 @@ class Compiled:
         does not matter. Raises ValueError or RecursionError."""
         attributes: Mapping[str, object] = {}
         if self.is_enveloped:
-            value, attributes = data_of(value, headers)
+            value, attributes = data_of(value, headers, self.framing)
+        else:
+            value = frame_of(self.framing, value, headers).body
         root = self.decode(value)
         if isinstance(root, list) and self.each.listed is not None:
             return [builtins_of(one, self.each.listed) for one in root], attributes
@@ -317,7 +326,8 @@ def _compiled(source: MappedSource, limits: Limits, bodies: Bodies | None = None
     if source.codec != JSON and bodies is not None:
         listed = None if each.listed is None else typed_of(each.listed, each.scopes)
         instances = BodyInstances(bodies, typed_of(each.shape, each.scopes), listed)
-    return Compiled(each, ways[0], ways[1], work, limits, decode, instances, is_enveloped)
+    framing = Framing(source.codec, source.framing)
+    return Compiled(each, ways[0], ways[1], work, limits, decode, instances, is_enveloped, framing)
 
 
 def _tables(source: MappedSource, shape: Shape, way: Attributes, limits: Limits) -> Tables:
