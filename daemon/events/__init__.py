@@ -43,6 +43,7 @@ from .event_types import (
     PlainImpression,
     Rejected,
     Skipped,
+    ValueDecoder,
     nothing_plain,
 )
 from .fields import (
@@ -151,6 +152,7 @@ __all__ = (
     "Trimmed",
     "ubi",
     "unescaped_formula",
+    "ValueDecoder",
     "without_empty",
     "without_halves",
 )

@@ -52,6 +52,7 @@ from .expressions import (
     is_path,
     path_text,
 )
+from .framed_formats import FramedFormat
 from .functions import Surroundings
 from .members import members_of
 from .value_texts import scalar_text
@@ -356,5 +357,5 @@ def topic_decoder(
 def reader_of(source: MappedSource, limits: Limits, book: SchemaBook) -> TopicReader:
     """Return what reads the records of a source."""
     if source.reader is not None:
-        return decoder(source.reader, limits)
+        return FramedFormat(decoder(source.reader, limits), Framing(source.codec, source.framing))
     return mapper(source, limits, book)

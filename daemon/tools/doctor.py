@@ -29,6 +29,7 @@ from ..recompute.files import (
     read_lines,
     record_of,
 )
+from ..schemas import JSON
 from .diagnosis import (
     DoctorFinding,
     GivenBodies,
@@ -173,7 +174,7 @@ def diagnosed(
     `given`: what is known of their schemas. `joins`: whether last touch is compared with ids."""
     given = given or GivenBodies()
     samples, ways = bodies.as_json(samples, bodies.written_of(samples), given)
-    sources = propose_sources(samples, [topic for topic, way in ways.items() if not way.is_plain])
+    sources = propose_sources(samples, [topic for topic, way in ways.items() if way.codec != JSON])
     read = {one.topic: samples[one.topic] for one in sources}
     looked, config = Looked(), config_of(sources)
     if sources:

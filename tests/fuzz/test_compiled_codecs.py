@@ -11,7 +11,8 @@ import pytest
 from google.protobuf import descriptor_pb2
 from hypothesis import given, strategies as st
 
-from relevanced.daemon.events import Limits
+from relevanced.daemon.config import decoder_of, load
+from relevanced.daemon.events import Limits, Rejected
 from relevanced.daemon.mapping import Mapper, mapper, members_of, reason_to_interpret
 from relevanced.daemon.schemas import (
     AVRO,
@@ -37,6 +38,8 @@ from tests.daemon.mapping.codec_records import (
 from tests.fuzz.settings import FACTOR, examples
 from tests.fuzz.test_any_body import changed
 from tests.fuzz.test_compiled import logged, read_fast, read_slowly, record_of
+from tests.streams import SMALL_CONFIG, random_records
+from tests.ubi_streams import random_ubi_records
 
 LIMITS: Final = Limits(depth=5, max_grade=3.0, attributes=("country", "device", "a"))
 COMPILED_PROTOBUF: Final = PROTOBUF_TABLES.replace("message() == 'acme.Track' && ", "")
@@ -193,6 +196,31 @@ def test_framed_json_is_compiled_and_read_alike(name: str) -> None:
         assert_equal(mapper, record, name)
     broken = framed(b'{"type":"shown","id":"q","at":1795176000000,"items":["a"],"z":"\xff"}')
     assert bool(read_slowly(mapper, [record_of(broken, headers)])[0]) == bool(events)
+
+
+@pytest.mark.parametrize("name", ["auto", "confluent", "in the header", "glue", "packed"])
+@pytest.mark.parametrize("preset", ["native", "ubi"])
+def test_framed_records_of_event_formats_come_to_the_events_of_their_texts(
+    preset: str, name: str
+) -> None:
+    keys, framed, headers, _ = FRAMED[name]
+    sources = [f'[[sources]]\ntopic = "t"\npreset = "{preset}"\n{one}' for one in ("", keys)]
+    bare, read = (decoder_of(load(one, {}, "test.toml")) for one in sources)
+    rng = random.Random(1)
+    made = (
+        random_records(rng) if preset == "native" else random_ubi_records(rng, config=SMALL_CONFIG)
+    )
+    texts = [record.value or b"7" for record in made] + [b"{", b"[{}]"]
+    bodies = [record_of(one, ()) for one in texts]
+    records = [record_of(framed(one), headers) for one in texts]
+    found, reasons, _ = read_fast(read, records)
+    expected, expected_reasons, _ = read_fast(bare, bodies)
+    assert found and (found, reasons) == (expected, expected_reasons)
+    assert read_slowly(read, records) == (found, reasons)
+    (refused,) = read.of_record(record_of(b"\3\x09", ()))
+    assert isinstance(refused, Rejected) and refused.reason == "bad_framing"
+    too_long = read.of_record(record_of(framed(b" " * 2_000_000), headers))
+    assert [one.reason for one in too_long if isinstance(one, Rejected)] == ["too_large"]
 
 
 def _long_item(codec: str, item: str) -> bytes:

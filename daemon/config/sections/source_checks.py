@@ -224,7 +224,7 @@ def _source_faults(
     key: str, source: DeclaredSource, given: Mapping[str, Any]
 ) -> Iterator[FieldFault]:
     if source.reader is not None:
-        others = [name for name in given if name not in ("topic", "preset")]
+        others = [name for name in given if name not in ("topic", "preset", "framing")]
         for name in others:
             rule = f'must not be given beside preset = "{source.reader}", which has its own reader'
             yield f"{key}.{name}", None, rule

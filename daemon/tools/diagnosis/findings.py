@@ -285,8 +285,8 @@ def configuration(
     `config`: that of these sources. `ways`: how the records of each topic are written."""
     if not sources or any(source.lacks_ids for source in sources):
         return None
-    # The readers of these formats take plain JSON only.
-    if any(one.trial.preset in FORMATS and not ways[one.topic].is_plain for one in sources):
+    # The readers of these formats take JSON only.
+    if any(one.trial.preset in FORMATS and ways[one.topic].codec != JSON for one in sources):
         return None
     used = {source.topic: ways[source.topic] for source in sources}
     is_json = all(way.codec == JSON for way in used.values())

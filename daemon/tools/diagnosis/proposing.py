@@ -143,7 +143,7 @@ def tried_presets(
 ) -> list[Trial]:
     """All presets, the one that maps the most first; of equals, that with both impressions and
     feedback, then by their order in the documents. `has_codec`: without those that have a reader
-    of their own, as that reads plain JSON only."""
+    of their own, as that reads JSON only."""
     names = [name for name in NAMES if not has_codec or name not in FORMATS]
     found = [tried_preset(preset, topic, records) for preset in names]
     return sorted(found, key=lambda t: (-t.share, not (t.impressions and t.feedback)))
@@ -235,7 +235,7 @@ def propose_sources(
     samples: Mapping[str, Sequence[LogRecord]], with_codec: Collection[str] = ()
 ) -> list[ProposedSource]:
     """The sources of the topics that a preset can read, or whose tables can be guessed.
-    `with_codec`: the topics whose records were not plain JSON."""
+    `with_codec`: the topics whose records were not JSON."""
     best = {
         topic: proposed_preset(tried_presets(topic, records, has_codec=topic in with_codec))
         for topic, records in samples.items()

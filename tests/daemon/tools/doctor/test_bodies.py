@@ -86,6 +86,19 @@ def test_framed_avro_is_looked_at_as_json_and_its_registry_is_proposed() -> None
     assert not [one for one in events if isinstance(one, Rejected) and not one.skipped]
 
 
+def test_framed_native_json_is_proposed_as_native() -> None:
+    records = [
+        RecordedRecord("shop", 0, at, time_ms, None, HEAD + json.dumps(event).encode(), ())
+        for at, (time_ms, event) in enumerate(native_events())
+    ]
+    found, text = diagnosed({"shop": records}, [])
+    assert "JSON in frames of Confluent's form" in said(found)["encoding of shop"].words
+    assert text is not None and 'preset = "native"' in text
+    decode = decoder_of(load(text, {}, "proposed"))
+    events = [event for record in records for event in decode.of_record(record)]
+    assert events and not any(isinstance(event, Rejected) for event in events)
+
+
 def test_a_schema_that_nobody_knows_is_asked_for() -> None:
     found, text = diagnosed({"shop": sample(HEAD)}, [])
     line = said(found)["encoding of shop"]
