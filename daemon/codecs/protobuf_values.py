@@ -15,6 +15,8 @@ Converter: TypeAlias = Callable[[Any, list[int]], Any]
 # The kinds of fields, as descriptors number them.
 DOUBLE, FLOAT, BOOLEAN, STRING, BYTES, ENUM = 1, 2, 8, 9, 12, 14
 MESSAGES: Final = (10, 11)
+_EXACT: Final = 2**53
+"""Doubles below it are exact as integers."""
 _FIRST: Final = datetime(1970, 1, 1)
 _WRAPPERS: Final = frozenset(
     f"google.protobuf.{kind}Value"
@@ -185,7 +187,10 @@ def _json_value(message: Any, left: list[int]) -> Any:
     if kind == "list_value":
         return _list(message.list_value, left)
     if kind == "number_value":
-        return finite(message.number_value)
+        # It has doubles only: an id of 12345 was written as an integer, and is one in JSON.
+        number = finite(message.number_value)
+        is_whole = number is not None and number.is_integer() and abs(number) < _EXACT
+        return int(message.number_value) if is_whole else number
     return getattr(message, kind) if kind in ("string_value", "bool_value") else None
 
 

@@ -1,5 +1,6 @@
 """Bodies of Protobuf as values of JSON: presence, enums, maps, messages of Google's own."""
 
+import json
 import time
 from typing import Any
 
@@ -186,6 +187,26 @@ def test_messages_of_googles_own_have_their_value() -> None:
         **{"value": None, "listvalue": None, "stringvalue": "w", "int64value": 0},
         "boolvalue": None,
     }
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        *((12345, "12345"), (0, "0"), (-7, "-7"), (1.5, "1.5"), (2**53 - 1, "9007199254740991")),
+        *((1e300, "1e+300"), (float("nan"), "null")),
+    ],
+)
+def test_whole_numbers_of_a_struct_are_integers(number: float, text: str) -> None:
+    file = file_of()
+    file.dependency.append("google/protobuf/struct.proto")
+    fields = [("id", ".google.protobuf.Value"), ("more", ".google.protobuf.Struct")]
+    add_fields(file.message_type.add(name="M"), *fields)
+    schema = parsed_schema(text_of(file))
+    made = message_class("acme.M", schema)()
+    made.id.number_value = number
+    made.more.fields["id"].number_value = number
+    value = read(made, None, (0,), schema)
+    assert [json.dumps(one) for one in (value["id"], value["more"]["id"])] == [text] * 2
 
 
 @pytest.mark.parametrize("seconds", [2**62, -(2**62), 1_795_176_000_000])
