@@ -270,7 +270,11 @@ def decode_impression(value: Mapping[str, object], config: OracleConfig) -> Impr
         first_rank=first_rank,
         attributes=attributes | oracle_queries.derived(config.derive, query, at_ms),
         experiments=experiments,
-        grades={identifier(item): grade_value(grade, config) for item, grade in grades},
+        grades={
+            identifier(item): grade_value(grade, config)
+            for item, grade in grades
+            if grade is not None
+        },
         user_id=None if user in (None, "") else identifier(user),
         teams=teams_of(value.get("teams")),
         dropped=(*dropped, *dropped_too, *bad),
@@ -350,7 +354,7 @@ def required(value: Mapping[str, object], name: str) -> object:
 
 def object_field(value: Mapping[str, object], name: str) -> Mapping[str, object]:
     inner = value.get(name)
-    if inner is None:
+    if inner is None or inner == []:
         return {}
     if not isinstance(inner, dict):
         raise Rejected("wrong_type")
@@ -370,6 +374,10 @@ def identifier(value: object) -> str:
 
 
 def whole_number(value: object) -> int | None:
+    if isinstance(value, str) and re.fullmatch("-?[0-9]{1,18}", value):
+        return int(value)
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
     if isinstance(value, bool) or not isinstance(value, (int, type(None))):
         raise Rejected("bad_rank")
     return value

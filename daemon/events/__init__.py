@@ -63,6 +63,7 @@ from .fields import (
     timestamp_text,
     timestamps_ms,
     too_long,
+    whole_number,
     without_halves,
 )
 from .formats import FORMATS, decoder, rejected_future, too_large
@@ -153,6 +154,7 @@ __all__ = (
     "ubi",
     "unescaped_formula",
     "ValueDecoder",
+    "whole_number",
     "without_empty",
     "without_halves",
 )

@@ -41,6 +41,7 @@ _MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw] | None)
 Scalar: TypeAlias = str | int | float | bool | None
 _SCALAR: Final = msgspec.json.Decoder(Scalar)
 _QUERY: Final = msgspec.json.Decoder(str | None)
+_EMPTY_ARRAY: Final = re.compile(rb"\s*\[\s*\]\s*")
 _NO_FIELD: Final = re.compile(r'[\\"\x00-\x1f]')
 """Characters that the decoder does not accept in the name of a field."""
 
@@ -71,8 +72,10 @@ def raw_members(
 ) -> dict[str, msgspec.Raw]:
     """Return the members of an object (only of the `needed` names, if given) as raw JSON.
 
-    Null reads as an empty object.
+    Null reads as an empty object, and so does the empty array that PHP writes for it.
     """
+    if _EMPTY_ARRAY.fullmatch(raw):
+        return {}
     if needed is None:
         return decoded(name, raw, _MEMBERS, "wrong_type") or {}
     if not can_be_fields(needed):

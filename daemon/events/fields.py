@@ -146,8 +146,9 @@ def too_long(text: str) -> bool:
 
 
 def members(name: str, value: object) -> dict[str, object]:
-    """Return the members of an object; null reads as an empty one."""
-    if value is None:
+    """Return the members of an object; null reads as an empty one, and so does the empty array that
+    PHP writes for it."""
+    if value is None or value == []:
         return {}
     if not isinstance(value, dict):
         raise refused("wrong_type", name, value, "must be an object")
@@ -192,12 +193,27 @@ def team_names(name: str, value: object) -> tuple[str | None, ...]:
     return tuple(None if team in (None, "") else identifier(element, team) for team in value)
 
 
+_WHOLE: Final = re.compile(r"-?\d{1,18}", re.ASCII)
+
+
+def whole_number(value: object) -> int | None:
+    """Return a whole number of 64 bits, also in digits as text; None for any other value."""
+    if type(value) is str and _WHOLE.fullmatch(value):
+        return int(value)
+    if type(value) is float and value.is_integer():
+        value = int(value)
+    if type(value) is int and -RANK_LIMIT <= value <= RANK_LIMIT:
+        return value
+    return None
+
+
 def whole_rank(name: str, value: object, least: int = -RANK_LIMIT) -> int:
-    """Return a rank: an integer of 64 bits, at least `least`."""
-    if type(value) is not int or not least <= value <= RANK_LIMIT:
+    """Return a rank: a whole number, at least `least`."""
+    number = whole_number(value)
+    if number is None or number < least:
         least_shown = "" if least == -RANK_LIMIT else f" >= {least}"
         raise refused("bad_rank", name, value, f"must be an integer{least_shown}")
-    return value
+    return number
 
 
 def check_item_or_rank(item: str | None, rank: int | None) -> None:
@@ -220,10 +236,11 @@ def grade_value(name: str, value: object, max_grade: float) -> float:
 
 
 def grade_values(name: str, value: object, max_grade: float) -> dict[str, float]:
-    """Return grades by item id."""
+    """Return grades by item id; null is none."""
     return {
         identifier(f"key of {name}", item): grade_value(f"{name}.{item}", grade, max_grade)
         for item, grade in members(name, value).items()
+        if grade is not None
     }
 
 

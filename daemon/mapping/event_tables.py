@@ -2,7 +2,6 @@
 feedback for each item that it is about. Pure.
 """
 
-import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from typing import Final
@@ -20,6 +19,7 @@ from ..events import (
     identifier,
     kind_text,
     refused,
+    whole_number,
 )
 from .expressions import (
     ALL_MEMBERS,
@@ -36,7 +36,6 @@ from .expressions import (
 from .times import time_ms
 from .value_texts import ValueTexts, scalar_text
 
-_WHOLE: Final = re.compile(r"-?\d{1,18}", re.ASCII)
 JOINED_BY: Final = "|"
 _LAST: Final = 2**63
 
@@ -44,17 +43,6 @@ _LAST: Final = 2**63
 def missing(expression: Expression) -> InvalidField:
     """Return the error of a field that is not there."""
     return InvalidField("missing_field", f"{expression.name}: must be there and not null")
-
-
-def whole_number(value: object) -> int | None:
-    """Return a whole number of 64 bits, also in digits as text; None for any other value."""
-    if type(value) is str and _WHOLE.fullmatch(value):
-        return int(value)
-    if type(value) is float and value.is_integer():
-        value = int(value)
-    if type(value) is int and -RANK_LIMIT <= value <= RANK_LIMIT:
-        return value
-    return None
 
 
 def rank_of(found: Evaluation, rank: Expression | None, element: object, base: int) -> int | None:

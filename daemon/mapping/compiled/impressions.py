@@ -25,8 +25,9 @@ from ...events import (
     Skipped,
     grade_value,
     identifiers,
+    whole_number,
 )
-from ..event_tables import JOINED_BY, add_listed, whole_number
+from ..event_tables import JOINED_BY, add_listed
 from ..expressions import (
     ALL_MEMBERS,
     EMPTY,

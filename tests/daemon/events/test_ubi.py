@@ -129,7 +129,8 @@ def test_user_is_the_user_else_the_client() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ordinal", "rank_base", "rank"), [(2, 1, 2), (2, 0, 3), ({"index": 2}, 1, 2), (-1, 1, -1)]
+    ("ordinal", "rank_base", "rank"),
+    [(2, 1, 2), (2, 0, 3), ({"index": 2}, 1, 2), (-1, 1, -1), (2.0, 1, 2), ("2", 0, 3)],
 )
 def test_ordinal_becomes_a_rank_from_1(ordinal: object, rank_base: int, rank: int) -> None:
     based = formats.decoder("ubi", Limits(rank_base=rank_base))
@@ -157,11 +158,11 @@ def test_event_may_name_item_or_rank_alone() -> None:
         ({"event_attributes": None}, "no_item"),
         ({"event_attributes": {"object": None, "position": {"xy": {}}}}, "no_item"),
         ({"event_attributes": {"position": {"ordinal": -1}}}, "no_item"),
-        ({"event_attributes": {"position": {"ordinal": "1"}}}, "bad_rank"),
+        ({"event_attributes": {"position": {"ordinal": "x"}}}, "bad_rank"),
         ({"event_attributes": {"position": {"ordinal": -(2**63) + 1}}}, "no_item"),
         ({"event_attributes": {"position": 1}}, "wrong_type"),
         ({"event_attributes": {"object": {"object_id": 1.5}}}, "wrong_type"),
-        ({"event_attributes": []}, "wrong_type"),
+        ({"event_attributes": [1]}, "wrong_type"),
     ],
     ids=str,
 )
@@ -253,7 +254,7 @@ def test_queries_are_skipped_where_lists_are_what_was_shown() -> None:
         ({"event_attributes": {"object": {"object_id": "d7"}}}, "no_item"),
         ({"event_attributes": {"position": {"ordinal": 2}}}, "no_item"),
         ({"event_attributes": PLACE | {"position": {"ordinal": 0}}}, "no_item"),
-        ({"event_attributes": PLACE | {"position": {"ordinal": "2"}}}, "bad_rank"),
+        ({"event_attributes": PLACE | {"position": {"ordinal": "x"}}}, "bad_rank"),
         ({"user_id": True}, "wrong_type"),
     ],
     ids=str,
@@ -296,6 +297,15 @@ def test_event_may_come_in_an_array_of_one() -> None:
 def test_bulk_action_is_no_record(value: bytes, expected: bool) -> None:
     assert ubi.is_bulk_action(value) is expected
     assert (decode(value, None) == []) is (expected or value == b"[]")
+
+
+def test_an_empty_array_is_an_empty_object() -> None:
+    assert impression_of(query_attributes=[]) == impression_of(query_attributes={})
+    place = {"object": {"object_id": "d7"}, "position": []}
+    assert feedback_of(event_attributes=place) == Feedback("q1", QUERY_MS, kind="click", item="d7")
+    assert reason_of(as_bytes(CLICK, event_attributes=[])) == "no_item"
+    (verdict,) = of_shown(as_bytes(SEEN, event_attributes=PLACE | {"experiments": []}), None)
+    assert isinstance(verdict, Impression)
 
 
 def test_half_of_a_surrogate_pair_costs_no_record() -> None:
