@@ -207,6 +207,10 @@ def impression_of(
     texts = _attributes(table, found, element, limits.attributes)
     others = _passed_on(table, found.passing_on, element, limits)
     experiments = _experiments(table.experiments, found, element)
+    grades = _grades(table.grade, found, zip(items, shown, strict=True), limits.max_grade)
+    user_id, visitor = optional_id(found, table.user or table.visitor, element), None
+    if limits.join != BY_ID:
+        visitor = optional_id(found, table.visitor, element) or user_id
     dropped = [*texts.dropped, *experiments.dropped]
     unsaid = dropped if limits.queries else []
     impression = Impression(
@@ -216,15 +220,11 @@ def impression_of(
         first_rank=first_rank,
         attributes=others | texts.texts,
         experiments=experiments.texts,
-        grades=_grades(table.grade, found, zip(items, shown, strict=True), limits.max_grade),
-        user_id=optional_id(found, table.user or table.visitor, element),
+        grades=grades,
+        user_id=user_id,
         teams=_teams(table.team, found, shown),
         query=_query(table.query, found, element, unsaid) if limits.reads_queries else None,
-        visitor=(
-            None
-            if limits.join == BY_ID
-            else optional_id(found, table.visitor or table.user, element)
-        ),
+        visitor=visitor,
     )
     return Trimmed(impression, tuple(dropped)) if dropped else impression
 

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any, Final
 
 import pytest
+from msgspec import structs
 
 from relevanced.daemon.attribution import LoggedRecords, runs
 from relevanced.daemon.events import Event, Limits, Rejected
@@ -43,6 +44,14 @@ def with_staff(mapper: Mapper) -> Mapper:
 MAPPERS: Final = {
     name: (mapper_of(config, LIMITS), good) for name, (config, good) in FORMATS.items()
 }
+_PLAIN, _GOOD = FORMATS["plain ids"]
+MAPPERS["by last touch"] = (
+    mapper_of(
+        _PLAIN.replace('visitor = "user.id"', 'visitor = "user.plan"\nuser = "user.id"'),
+        structs.replace(LIMITS, join="last_touch"),
+    ),
+    _GOOD,
+)
 MAPPERS["with a list of staff"] = (with_staff(MAPPERS["plain ids"][0]), MAPPERS["plain ids"][1])
 
 

@@ -112,6 +112,7 @@ def impressions(
     visitors: Sequence[Any] = ()
     if at.visitor is not None:
         visitors = _user_ids(columns[at.visitor], usual)
+        visitors = [one or user for one, user in zip(visitors, user_ids, strict=True)]
     if at.page is not None:
         _only_first_pages(table, columns[at.page], usual)
     items, lengths = _items(table, instances, records, usual)

@@ -205,7 +205,7 @@ class CompiledImpressions:
         user_id = None if at.user is None else row[at.user]
         if type(user_id) is not str or not user_id:
             user_id = optional_text(user_id)
-        visitor = None if at.visitor is None else optional_text(row[at.visitor])
+        visitor = None if at.visitor is None else optional_text(row[at.visitor]) or user_id
         first_rank = 1 if at.page is None else self._first_rank(row[at.page :])
         found = self.items(instance, record)
         if type(found) is Raw and bytes(found) == _NULL:

@@ -4,7 +4,15 @@ from typing import Any
 
 import pytest
 
-from relevanced.daemon.events import Feedback, Impression, Limits, Rejected, Skipped
+from relevanced.daemon.events import (
+    Feedback,
+    Impression,
+    Limits,
+    Rejected,
+    Skipped,
+    decoder,
+    native_text,
+)
 
 from .sources import AT, AT_MS, CLICKS, LIMITS, OWN, clicked, events_of, json, mapper_of, shown
 
@@ -410,6 +418,19 @@ def test_what_is_broken_and_not_only_a_query_refuses_the_record() -> None:
     for limits in (Limits(), Limits(queries=True)):
         (event,) = mapper_of(text, limits).events(value)
         assert isinstance(event, Rejected) and event.reason == "not_json"
+
+
+def test_the_visitor_is_the_user_where_a_list_names_none() -> None:
+    text, limits = OWN + 'visitor = "v"\nuser = "u"', Limits(join="last_touch")
+    mapper = mapper_of(text, limits)
+    named = [{"u": "u1"}, {"u": "u1", "v": ""}, {"u": 7, "v": None}, {"u": "u1", "v": "v1"}, {}]
+    visitors = ["u1", "u1", "7", "v1", None]
+    events = [event for one in named for event in mapper.events(json(shown(**one)))]
+    assert [event.visitor for event in events if isinstance(event, Impression)] == visitors
+    # What the stage of rekeyed lanes writes is read as the same event.
+    read = decoder("native", limits)
+    for event in events:
+        assert isinstance(event, Impression) and read(native_text(event), None) == [event]
 
 
 def test_null_given_to_a_function_is_null() -> None:
