@@ -22,6 +22,7 @@ from .expressions import (
     OwnSchema,
     TimeFormat,
     Zone,
+    calls,
     expression,
     slow_part,
 )
@@ -34,6 +35,7 @@ from .times import format_fault, has_zone, time_ms
 __all__ = (
     "ALL_MEMBERS",
     "AUTO",
+    "calls",
     "CLOUDEVENTS",
     "Drop",
     "ENVELOPES",

@@ -91,6 +91,12 @@ def slow_part(tree: Node) -> str | None:
     return None
 
 
+def calls(tree: Node, function: str) -> bool:
+    """Whether an expression calls a function."""
+    called = (node["value"] for node, _ in _nodes(tree) if node["type"] == "function_expression")
+    return function in called
+
+
 def compared(tree: Node) -> Iterator[Node]:
     """Each path whose value an expression compares with a literal."""
     for node, _ in _nodes(tree):

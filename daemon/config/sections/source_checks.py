@@ -23,7 +23,7 @@ from ...events import (
     SKIP_REASONS,
 )
 from ...extras import lacking
-from ...mapping import AUTO, UNITS, OwnSchema, has_zone
+from ...mapping import AUTO, UNITS, OwnSchema, calls, has_zone
 from ...schemas import (
     APICURIO8,
     AVRO,
@@ -236,6 +236,11 @@ def _source_faults(
         yield f"{key}.time_zone", given[
             "time_zone"
         ], "has no effect: needs a time_format without %z"
+    times = [one.time for one in source.impressions] + [one.time for one in source.feedback]
+    asks_log = any(time is not None and calls(time.tree, "kafka_time") for time in times)
+    if asks_log and written in UNITS and written != "ms":
+        rule = f'a time is kafka_time(), in milliseconds: must be "{AUTO}", which knows each unit'
+        yield f"{key}.time_format", written, rule
 
 
 def faults_of(sources: Sources, grades: Collection[str], join: str) -> Iterator[ConfigFault]:

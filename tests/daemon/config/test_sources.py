@@ -140,6 +140,11 @@ reason = "Bots!"
             "sources[0].time_zone=Europe/Berlin: has no effect: needs a time_format without %z",
         ),
         (
+            '[[sources]]\ntopic = "a"\ntime_format = "us"\n'
+            + IMPRESSION.replace('time = "', 'time = "kafka_time() || '),
+            "sources[0].time_format=us: a time is kafka_time(), in milliseconds: must be",
+        ),
+        (
             f'[[sources]]\ntopic = "a"\ntime_zone = "Mars"\n{IMPRESSION}',
             "sources[0].time_zone=Mars: must be UTC, an offset such as +01:00, or a name such as",
         ),
