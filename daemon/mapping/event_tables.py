@@ -2,6 +2,7 @@
 feedback for each item that it is about. Pure.
 """
 
+import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from typing import Final
@@ -36,6 +37,7 @@ from .expressions import (
 from .times import time_ms
 from .value_texts import ValueTexts, scalar_text
 
+_DECIMAL: Final = re.compile(r"-?\d{1,18}(?:\.\d{1,18})?", re.ASCII)
 JOINED_BY: Final = "|"
 _LAST: Final = 2**63
 
@@ -43,6 +45,14 @@ _LAST: Final = 2**63
 def missing(expression: Expression) -> InvalidField:
     """Return the error of a field that is not there."""
     return InvalidField("missing_field", f"{expression.name}: must be there and not null")
+
+
+def grade_of(name: str, value: object, most: float) -> float:
+    """Return a grade up to `most`, also in digits as text: so exports of warehouses write numbers.
+    Raises InvalidField."""
+    if type(value) is str and _DECIMAL.fullmatch(value):
+        value = float(value)
+    return grade_value(name, value, most)
 
 
 def rank_of(found: Evaluation, rank: Expression | None, element: object, base: int) -> int | None:
@@ -178,7 +188,7 @@ def _feedback(
         raise InvalidField("no_item", f"{name}: the event is about no item of a list")
     grade = None if table.grade is None else found.find(table.grade, element)
     if grade is not None and table.grade is not None:
-        grade = grade_value(table.grade.name, grade, limits.max_grade)
+        grade = grade_of(table.grade.name, grade, limits.max_grade)
     if grade is None and kind is None:
         assert table.grade is not None
         raise missing(table.grade)
@@ -288,7 +298,7 @@ def _grades(
         for item, element in pairs:
             value = found.find(grade, element)
             if value is not None:
-                grades[item] = grade_value(grade.name, value, most)
+                grades[item] = grade_of(grade.name, value, most)
     return grades
 
 

@@ -10,10 +10,9 @@ from ...events import (
     Limits,
     LogRecord,
     PlainFeedback,
-    grade_value,
     kind_text,
 )
-from ..event_tables import MOST_ITEMS, rank_from
+from ..event_tables import MOST_ITEMS, grade_of, rank_from
 from ..expressions import Expression, FeedbackTable, TimeFormat
 from ..getters import Get, Odd, asks_record, condition, getter, is_true, many_of
 from ..shapes import ID, RANK, SCALAR, TIME, Attributes, Role, Scope, Shape
@@ -106,7 +105,7 @@ class CompiledFeedback:
         if item is None and (visitor is not None or rank is None or rank < 1):
             return NO_ITEM
         if grade is not None:
-            grade = grade_value("", grade, self.limits.max_grade)
+            grade = grade_of("", grade, self.limits.max_grade)
         elif kind is None:
             raise Odd
         if item is None or grade is not None or kind is None or visitor is not None:

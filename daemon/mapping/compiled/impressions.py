@@ -23,11 +23,10 @@ from ...events import (
     LogRecord,
     PlainFeedback,
     Skipped,
-    grade_value,
     identifiers,
     whole_number,
 )
-from ..event_tables import JOINED_BY, add_listed
+from ..event_tables import JOINED_BY, add_listed, grade_of
 from ..expressions import (
     ALL_MEMBERS,
     EMPTY,
@@ -270,7 +269,7 @@ class CompiledImpressions:
         if columns.grade is not None:
             for item, grade in zip(ids, columns.grade(found, record), strict=True):
                 if grade is not None:
-                    grades[item] = grade_value("", grade, self.limits.max_grade)
+                    grades[item] = grade_of("", grade, self.limits.max_grade)
         teams = tuple[str | None, ...]()
         if columns.team is not None:
             teams = tuple(map(optional_text, columns.team(found, record)))

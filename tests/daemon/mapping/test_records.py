@@ -219,6 +219,18 @@ def test_an_explicit_grade_needs_no_kind() -> None:
     assert refusal(text, clicked(what=None))[0] == "missing_field"
 
 
+@pytest.mark.parametrize(("text", "grade"), [("2", 2.0), ("-1", 0.0), ("1.5", 1.5)])
+def test_a_grade_may_be_digits_in_text(text: str, grade: float) -> None:
+    listed = OWN + 'item = "id"\ngrade = "label"'
+    assert impression(listed, shown(items=[{"id": "a", "label": text}])).grades == {"a": grade}
+    assert feedback(CLICKS + 'grade = "g"', clicked(g=text)).grade == grade
+
+
+@pytest.mark.parametrize("text", ["", "1e1", "11", "+1", " 1", "NaN", "E"])
+def test_a_grade_in_text_that_is_no_number_of_the_scale_is_refused(text: str) -> None:
+    assert refusal(CLICKS + 'grade = "g"', clicked(g=text))[0] == "bad_grade"
+
+
 def test_impressions_come_before_feedback_and_every_table_gives_an_event() -> None:
     text = CLICKS.replace("where = \"type == 'click'\"\n", "") + OWN
     found = events_of(text, shown(what="click", item="a"))
