@@ -234,15 +234,16 @@ _COLUMNS: Final = {
         *("keywords", "term", "phrase", "queryid", "qid", "topic", "topicid"),
     ),
     "docid": (
-        *("docid", "documentid", "document", "docno", "doc", "item", "itemid", "productid"),
-        *("product", "sku", "corpusid", "pid", "url"),
+        *("docid", "documentid", "docno", "itemid", "productid", "pid", "sku", "corpusid"),
+        *("document", "doc", "item", "product", "url"),
     ),
     "rating": (
         *("rating", "grade", "relevance", "relevancegrade", "relevancescore", "relevancelabel"),
         *("judgment", "judgement", "label", "score", "rel", "gain"),
     ),
 }
-"""Column of a CSV file → its names in lower case, without blanks, hyphens and underscores."""
+"""Column of a CSV file → its names in lower case, without blanks, hyphens and underscores. Of two
+that a file has, the first counts: the text of a query, the id of an item."""
 _SEPARATORS: Final = (",", "\t", ";", "|", " ")
 _GZIP: Final = b"\x1f\x8b"
 MOST_UNPACKED_BYTES: Final = 2**30
@@ -311,8 +312,8 @@ def _unpacked(lines: Iterator[bytes], file: str, faults: list[Fault]) -> Iterato
 
 
 def _qrels(lines: Iterator[Line], file: str) -> Found:
-    """TREC qrels, `query iteration item grade`: a query of several words stands in double quotes,
-    where `""` is one quote."""
+    """TREC qrels, `query iteration item grade`: between blanks, a query of several words stands in
+    double quotes, where `""` is one quote; between tabs it need not."""
     rule = "must be 4 fields, query iteration item grade, with a query of several words in quotes"
     or_csv = "; a CSV file begins with the names of its columns, query,docid,rating among them"
     wrong: list[Fault] | None = []
@@ -368,7 +369,7 @@ def _plain(name: str) -> str:
 def _topic(text: str) -> tuple[str | None, Sequence[str]]:
     """(the query, the other fields) of a line; None for a query whose quotes do not end."""
     if not text.startswith('"'):
-        query, *rest = text.split()
+        query, *rest = map(str.strip, text.split("\t")) if "\t" in text else text.split()
         return query, rest
     end = 1
     while (end := text.find('"', end)) != -1:
@@ -384,7 +385,8 @@ def _csv(lines: Iterator[Line], file: str) -> Found:
     _, header = next(lines)
     columns = columns_of(header)
     assert columns is not None, "the header made this the reader of it"
-    for row in rows(lines, file, columns[1], columns[0]):
+    separator, indices = columns
+    for row in rows(lines, file, header_of(header, separator), indices, separator):
         if isinstance(row, Fault):
             yield row
         else:

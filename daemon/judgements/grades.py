@@ -270,9 +270,14 @@ def header_of(line: str, separator: str = ",") -> Sequence[str]:
 
 
 def rows(
-    lines: Iterator[Line], file: str, indices: Sequence[int], separator: str = ","
+    lines: Iterator[Line],
+    file: str,
+    header: Sequence[str],
+    indices: Sequence[int],
+    separator: str = ",",
 ) -> Iterator[Row | Fault]:
-    """The fields at these indices of every row that follows the header."""
+    """The fields at these indices of every row that follows the header. A row with more fields has
+    a separator within a text, which moves the fields behind it."""
     numbers: list[int] = []
     found = csv.reader(_remembered(lines, numbers), strict=True, delimiter=separator)
     last = max(indices)
@@ -287,6 +292,11 @@ def rows(
             return
         if len(row) <= last:
             rule = f"must have at least {last + 1}, as the header names them"
+            yield Fault(file, numbers[0], f"{len(row)} fields: {rule}")
+            continue
+        if any(field.strip() for field in row[len(header) :]):
+            rule = f"must have at most {len(header)}, as the header names them; a text with"
+            rule += f" {shown(separator)} stands in double quotes"
             yield Fault(file, numbers[0], f"{len(row)} fields: {rule}")
             continue
         yield numbers[0], [row[index].strip() for index in indices]
@@ -382,10 +392,11 @@ def _rows(lines: Iterable[bytes], file: str) -> Iterator[Row | Fault]:
     faults: list[Fault] = []
     found = texts(lines, file, faults)
     number, header = next(found, (0, ""))
-    names = [name.strip().lower() for name in header_of(header)]
+    columns = header_of(header)
+    names = [name.strip().lower() for name in columns]
     if all(name in names for name in COLUMNS):
         indices = [names.index(name) for name in COLUMNS]
-        yield from with_faults(rows(found, file, indices), faults)
+        yield from with_faults(rows(found, file, columns, indices), faults)
         return
     yield from faults
     if number:

@@ -119,6 +119,35 @@ def test_quotes_in_a_query() -> None:
     }
 
 
+def test_between_tabs_a_query_needs_no_quotes() -> None:
+    assert parsed("red shoes\t0\td1\t2\nboots\t0\td9\t1").by_query == {
+        "red shoes": {"d1": 2.0},
+        "boots": {"d9": 1.0},
+    }
+    assert parsed('"red shoes"\t0\td1\t2').by_query == {"red shoes": {"d1": 2.0}}
+    (fault,) = faults("red shoes\td1\t2")
+    assert "must be 4 fields" in fault and "begins with the names of its columns" in fault
+
+
+@pytest.mark.parametrize(
+    ("text", "longer"),
+    [
+        ("sku,grade,query\nd7,2,shoes, red\nd9,1,boots", 2),
+        ("query,docid,rating\nboots,d9,1\nred, shoes,d7,2", 3),
+    ],
+)
+def test_a_row_longer_than_its_header_is_a_fault(text: str, longer: int) -> None:
+    (fault,) = faults(text)
+    assert fault.startswith(f"f:{longer}: 4 fields: must have at most 3, as the header names them")
+    assert parsed("sku,grade,query\nd9,1,boots,,").by_query == {"boots": {"d9": 1.0}}
+
+
+@pytest.mark.parametrize("names", ["document,docno", "item,item_id", "product,sku", "doc,doc_id"])
+def test_of_two_columns_of_the_item_that_of_its_id_counts(names: str) -> None:
+    read = parsed(f"query,{names},rating\nred,A red shoe,d1,2")
+    assert read.by_query == {"red": {"d1": 2.0}}
+
+
 def test_csv_of_this_daemon_is_read_as_it_was(rng: np.random.Generator) -> None:
     """With the apostrophes that keep a spreadsheet from running an item or a query."""
     assert parsed("query,docid,rating\n'@nike,'-wtIMTCHWuI,2\n").by_query == {
