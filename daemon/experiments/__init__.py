@@ -16,7 +16,7 @@ from .exclusion import (
     weights_within,
     within_stretches,
 )
-from .findings import FindingsCache, findings, sample_ratio
+from .findings import FindingsCache, findings, sample_ratio, shares_to_test
 from .report import render_days, render_report, report_table
 from .share_periods import day_name, divided, first_known, known_days
 from .spec import (
@@ -105,6 +105,7 @@ __all__ = (
     "SampleRatio",
     "SegmentFinding",
     "SharePeriod",
+    "shares_to_test",
     "Spec",
     "Stretch",
     "stretches_text",

@@ -28,7 +28,15 @@ from .by_day import compare_variant, planned_for_two
 from .by_segment import Strata, compare_segments, metrics_of
 from .exclusion import instant_text
 from .share_periods import day_name, divided, share_periods
-from .spec import IMPRESSION, INTERLEAVED, MOST_STRATA, SILENT_MS, Spec, Tracking
+from .spec import (
+    IMPRESSION,
+    INTERLEAVED,
+    MOST_STRATA,
+    NEGLIGIBLE,
+    SILENT_MS,
+    Spec,
+    Tracking,
+)
 from .tallies import MergedTallies, Tallies, with_traffic
 from .types import (
     BusyUnit,
@@ -190,7 +198,10 @@ def _finding(
     sketches = {variant: Sketch(arm.users) for variant, arm in arms.items()}
     crossover = 0.0 if spec.unit == IMPRESSION else crossover_count([*sketches.values()]).value
     weights = spec.weights_since(experiment.shares_since_ms)
-    srm = sample_ratio(spec, arms, weights)
+    shares = shares_to_test(spec, arms, weights)
+    srm = sample_ratio(spec, arms, shares)
+    is_guessed = spec.declared and not weights
+    untested = sorted(arms.keys() - {INTERLEAVED, *shares}) if is_guessed else []
     treated = experiment.compared
     compared = Compared(
         {variant: compare_variant(experiment, variant, metrics) for variant in treated},
@@ -225,7 +236,7 @@ def _finding(
         for metric in variant.metrics
         if metric.role != "secondary"
     )
-    checks = Checks(srm, sum(users.values()), crossover, undefined, busiest, hang, lanes)
+    checks = Checks(srm, sum(users.values()), crossover, undefined, busiest, hang, lanes, untested)
     finding = Finding(
         experiment=spec.name,
         control=experiment.control,
@@ -247,7 +258,7 @@ def _finding(
             instant_text(experiment.users_since_ms) if experiment.users_since_ms else None
         ),
     )
-    return withheld(finding) if mismatched(srm) else finding
+    return withheld(finding, None if mismatched(srm) else untested)
 
 
 def busiest_units(experiment: MergedTallies, users: Mapping[str, float]) -> tuple[BusyUnit, ...]:
@@ -302,13 +313,33 @@ def _status(spec: Spec, impressions: int, settled_ms: int | None) -> str:
     return "running" if impressions else "waiting"
 
 
-def sample_ratio(
+def shares_to_test(
     spec: Spec, arms: Mapping[str, Arm], planned: Sequence[tuple[str, float]]
+) -> dict[str, float]:
+    """The shares that the users' variants are tested against: the planned ones; where there are
+    none, equal ones of all variants but those with a negligible share, which may be misspelt names.
+    The control is always tested, and no fewer than two variants are.
+
+    The test stays valid at every look: users of the other variants are dealt equally whatever the
+    share of this one is; one that is dealt as many as they are hardly ever looks negligible.
+    """
+    if planned:
+        return dict(planned)
+    users = {
+        variant: user_count(Sketch(arm.users)).value
+        for variant, arm in arms.items()
+        if variant != INTERLEAVED
+    }
+    least = NEGLIGIBLE * max(users.values(), default=0.0)
+    tested = [name for name, of in users.items() if of >= least or name == spec.control]
+    return dict.fromkeys(tested if len(tested) > 1 else users, 1.0)
+
+
+def sample_ratio(
+    spec: Spec, arms: Mapping[str, Arm], weights: Mapping[str, float]
 ) -> SampleRatio | None:
-    """Test the users' variants against the planned shares, also within segments; where a declared
-    experiment has none, against equal shares. None for undeclared experiments: their plan is not
-    known."""
-    weights = dict(planned) or dict.fromkeys(arms.keys() - {INTERLEAVED}, 1.0)
+    """Test the users' variants against the shares of `shares_to_test`, also within segments. None
+    for undeclared experiments: their plan is not known."""
     if not spec.declared or len(weights) < 2:
         return None
     compared = [arms.get(variant) or Arm.empty(0) for variant in weights]

@@ -27,6 +27,9 @@ MOST_UNDECLARED: Final = 16
 SILENT_MS: Final = 7 * 24 * 60 * 60 * 1000
 """An undeclared experiment without impressions for so much event time is dropped for a new one."""
 MOST_VARIANTS: Final = 10
+NEGLIGIBLE: Final = 0.1
+"""Part of the largest variant under which one may be a misspelt name. With 0.01, a single user of
+such a name would look like a broken assignment until each other variant has 100."""
 MOST_STRATA: Final = 16
 """Segments of one experiment and lane with tallies of their own; later ones count as `other`."""
 DIGEST_DIGITS: Final = 8

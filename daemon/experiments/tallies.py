@@ -6,6 +6,7 @@ users: impressions of one user are alike and must not count as independent.
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Final, TypeVar
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy as np
 from relevanced.metrics import BUCKETS, Hashes, Integers, Sketch, merged
 
 from .arms import USER_PAGES, Arm, Busiest
-from .spec import CONTROLS, INTERLEAVED, SILENT_MS, Spec, Tracking
+from .spec import CONTROLS, INTERLEAVED, NEGLIGIBLE, SILENT_MS, Spec, Tracking
 
 DAY_MS: Final = 24 * 60 * 60 * 1000
 DAYS_KEPT: Final = 100
@@ -337,7 +338,8 @@ class MergedTallies:
 def merge_tallies(spec: Spec, tallies: Sequence[Tallies]) -> MergedTallies:
     """The sum of the lanes' arms, without those that were counted under another configuration.
 
-    The control of an undeclared experiment is the first of `CONTROLS` that has an arm.
+    The control of an undeclared experiment is the first of `CONTROLS` that has an arm, without
+    those of a negligible share where others have one.
     """
     arms: dict[str, list[Arm]] = {}
     counted = [of_lane for of_lane in tallies if of_lane.digest == spec.digest]
@@ -351,7 +353,7 @@ def merge_tallies(spec: Spec, tallies: Sequence[Tallies]) -> MergedTallies:
             arms.setdefault(variant, []).append(arm)
     control = spec.control
     if not spec.declared:
-        control = next((name for name in CONTROLS if name in arms), spec.control)
+        control = _discovered_control(arms) or spec.control
     ordered = sorted(arms, key=lambda variant: (variant != control, variant))
     summed = {variant: _sum(arms[variant], spec.daily_cap) for variant in ordered}
     beyond_end = sum(_beyond_end(spec, one) for one in counted)
@@ -368,6 +370,17 @@ def merge_tallies(spec: Spec, tallies: Sequence[Tallies]) -> MergedTallies:
         shares_since_ms=since_ms,
         users_since_ms=users_since_ms,
     )
+
+
+def _discovered_control(arms: Mapping[str, Sequence[Arm]]) -> str | None:
+    impressions = {
+        name: sum(arm.impressions for arm in of_lanes)
+        for name, of_lanes in arms.items()
+        if name != INTERLEAVED
+    }
+    least = NEGLIGIBLE * max(impressions.values(), default=0)
+    known = [name for name in CONTROLS if name in impressions]
+    return next(chain((name for name in known if impressions[name] >= least), known), None)
 
 
 def _beyond_end(spec: Spec, tallies: Tallies) -> int:

@@ -1,6 +1,6 @@
 """Comparisons by metric as findings: numbers that JSON can represent, and words. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, TypeVar
@@ -25,6 +25,7 @@ from .types import (
 
 Key = TypeVar("Key", bound=tuple[str, ...])
 WITHHELD: Final = "withheld: the units are not assigned to the variants as planned"
+UNTESTED: Final = "withheld: whether units are assigned to it as planned is not tested"
 OUT_OF_SIGHT: Final = 10
 """Beyond this many times the planned traffic an estimate of what is missing is of no use."""
 
@@ -290,20 +291,27 @@ def _defined_lists(comparison: MetricComparison) -> DefinedLists | None:
     )
 
 
-def withheld(finding: Finding) -> Finding:
-    """The same finding without any verdict or discovery: with users assigned otherwise than
-    planned, no difference counts. Numbers stay: they help to find the cause."""
-    lists = finding.interleaving
-    if lists is not None:
+def withheld(finding: Finding, names: Collection[str] | None = None) -> Finding:
+    """The same finding without any verdict or discovery, or only without those of some variants:
+    with users assigned otherwise than planned, no difference counts. Numbers stay: they help to
+    find the cause."""
+    lists, words = finding.interleaving, WITHHELD if names is None else UNTESTED
+    if lists is not None and names is None:
         lists = msgspec.structs.replace(lists, verdict="undecided")
     variants = (
-        msgspec.structs.replace(variant, metrics=tuple(map(_withheld_metric, variant.metrics)))
+        (
+            msgspec.structs.replace(
+                variant, metrics=tuple(_withheld_metric(one, words) for one in variant.metrics)
+            )
+            if names is None or variant.variant in names
+            else variant
+        )
         for variant in finding.variants
     )
     return msgspec.structs.replace(finding, variants=tuple(variants), interleaving=lists)
 
 
-def _withheld_metric(metric: MetricFinding) -> MetricFinding:
+def _withheld_metric(metric: MetricFinding, words: str) -> MetricFinding:
     if metric.difference is None:
         return metric
     common = metric.stratified
@@ -320,7 +328,7 @@ def _withheld_metric(metric: MetricFinding) -> MetricFinding:
         metric,
         verdict="undecided",
         discovery=None,
-        words=WITHHELD,
+        words=words,
         stratified=common,
         without_busiest=without,
     )

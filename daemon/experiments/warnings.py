@@ -9,7 +9,16 @@ from relevanced.metrics import MINIMUM_BUCKETS, Undefined
 
 from .exclusion import instant_text
 from .share_periods import day_name, is_planned
-from .spec import CONTROLS, INTERLEAVED, MOST_STRATA, Spec, declare_ramp, section_of, units_of
+from .spec import (
+    CONTROLS,
+    INTERLEAVED,
+    MOST_STRATA,
+    NEGLIGIBLE,
+    Spec,
+    declare_ramp,
+    section_of,
+    units_of,
+)
 from .tallies import MergedTallies
 from .types import BusyUnit, SampleRatio, mismatched
 from .verdicts import percent
@@ -57,12 +66,15 @@ class Checks:
     verdicts_hang_on_them: bool
     """Whether one of the primary metric or a guardrail is another without them."""
     lanes: CountingLanes
+    untested: Sequence[str] = ()
+    """Variants whose share is negligible, and not planned."""
 
 
 def warnings_of(experiment: MergedTallies, checks: Checks) -> Iterator[str]:
     """Yield the reasons not to trust the numbers, the gravest first."""
     spec, impressions = experiment.spec, experiment.impressions
     units = units_of(spec.unit)
+    planned = {name for name, _ in spec.weights_since(experiment.shares_since_ms)}
     if not impressions:
         yield "no impression has settled yet"
         yield from _begun_anew(checks.lanes)
@@ -75,13 +87,19 @@ def warnings_of(experiment: MergedTallies, checks: Checks) -> Iterator[str]:
         yield (
             f"{units} are not assigned to the variants as planned{within}"
             f" (ln e = {checks.srm.log_evalue:.1f}): verdicts are withheld; do not trust any number"
-            f" below until the cause is known; {declare_ramp(spec)}"
+            f" below until the cause is known; {declare_ramp(spec) if planned else _alike(spec)}"
         )
     yield from _beyond_end(experiment)
     yield from _missed(experiment)
     yield from _begun_anew(checks.lanes)
     yield from _in_some_lanes(spec, checks.lanes)
     yield from _absent(experiment, checks)
+    if checks.untested:
+        yield (
+            f"less than {100 * NEGLIGIBLE:.0f} % of the {units} of the largest variant have"
+            f" {', '.join(map(repr, checks.untested))}: whether they are assigned as planned is"
+            f" tested without, and no verdict on it is given; {_alike(spec)}"
+        )
     if checks.crossover_users > CROSSOVER_SHARE * checks.users:
         yield (
             f"{checks.crossover_users:,.0f} {units} were seen in two variants or more:"
@@ -98,10 +116,15 @@ def warnings_of(experiment: MergedTallies, checks: Checks) -> Iterator[str]:
     if without_unit:
         share = percent(without_unit, impressions)
         yield f"{share} of the impressions have no {spec.unit} and are left out"
-    planned = {name for name, _ in spec.weights_since(experiment.shares_since_ms)}
     unplanned = sorted(experiment.arms.keys() - planned)
     if planned and unplanned:
         yield f"variants without a weight: {', '.join(unplanned)}"
+
+
+def _alike(spec: Spec) -> str:
+    """What to do about shares that are not planned."""
+    rule = "all variants are taken to get equal shares: set weights"
+    return f"{rule} under [{section_of(spec)}] to those that are meant"
 
 
 def _beyond_end(experiment: MergedTallies) -> Iterator[str]:

@@ -22,6 +22,7 @@ from ..experiments import (
     nothing_left,
     render_report,
     sample_ratio,
+    shares_to_test,
     weights_within,
 )
 from ..exporter import (
@@ -272,7 +273,11 @@ def with_excluded(found: Findings, lane: Lane, experiment: str) -> Findings:
     arms = {variant: Arm.empty(0) for variant in (counted.arms if counted else ())}
     arms |= lane.experiments.left_out.get(experiment, {})
     weights = weights_within(spec, tracking.excluded)
-    srm = None if weights is None else sample_ratio(spec, arms, weights)
+    srm = None
+    if weights is not None:
+        # What was lost does not say which shares are negligible: an arm may have lost nothing.
+        known = arms if counted is None else {**arms, **counted.arms}
+        srm = sample_ratio(spec, arms, shares_to_test(spec, known, weights))
     excluded = excluded_of(spec, tracking.excluded, arms, srm)
     kept = {one.experiment: one.impressions for one in found.experiments}
     if excluded.impressions and not kept.get(experiment):

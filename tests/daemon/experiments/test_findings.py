@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any, Final
 
 import numpy as np
 import pytest
@@ -17,6 +18,8 @@ from relevanced.daemon.experiments import (
     findings,
     merge_tallies,
     report_table,
+    sample_ratio,
+    shares_to_test,
 )
 from relevanced.daemon.exporter import experiment_samples
 from tests.arms import (
@@ -34,6 +37,12 @@ from tests.lane_views import PLAN
 
 WEEK_MS = 7 * DAY_MS
 """After so long a silence an experiment would be taken for another one."""
+UNDECLARED: Final[dict[str, Any]] = {
+    "name": "ranker v3",
+    "declared": False,
+    "metrics": METRICS,
+    "guardrails": (),
+}
 
 
 def test_a_worse_treatment_is_called_worse_and_an_equal_metric_is_not() -> None:
@@ -144,6 +153,58 @@ def test_users_that_are_not_dealt_as_planned_are_warned_of_first() -> None:
     assert finding(many, weights=weights).warnings == ()
 
 
+def test_a_stray_name_does_not_void_an_experiment_without_weights() -> None:
+    arms = dealt_arms(treatment=0.3) | {"treatment ": arm((0.5, 0.4, 0.3), 3, range(600, 601))}
+    found = finding(arms)
+    assert found.srm == finding(dealt_arms(treatment=0.3)).srm
+    verdicts = {one.variant: one.metrics[0].verdict for one in found.variants}
+    assert verdicts == {"control": "undecided", "treatment": "worse", "treatment ": "undecided"}
+    [said] = [one for one in found.warnings if "'treatment '" in one]
+    assert "less than 10 % of the users" in said and "set weights" in said
+    planned = finding(arms, weights=(("control", 1.0), ("treatment", 1.0)))
+    assert not any("set weights" in one for one in planned.warnings)
+
+
+@pytest.mark.parametrize(("others", "few"), [((300,), 3), ((300, 3), 300), ((300, 300), 60)])
+def test_a_variant_that_loses_its_users_is_tested(others: Sequence[int], few: int) -> None:
+    """Where it is one of two, the control, or has more than a negligible share."""
+    names, arms, first = ["treatment", *map(str, range(len(others) - 1))], {}, 0
+    for name, users in zip(("control", *names), (others[0], few, *others[1:])):
+        if (others, few) == ((300, 3), 300):  # the control has few
+            users = {"control": 3, "0": 300}.get(name, users)
+        arms[name] = arm((0.5, 0.4, 0.3), 1, range(first, first + users), 1)
+        first += users
+    assert "set weights" in finding(arms).warnings[0]
+
+
+def test_ratio_without_weights_stays_valid_at_every_look() -> None:
+    """Whoever is left out: equal shares of three variants, beside a name that few users have."""
+    seed = np.random.SeedSequence().entropy
+    random, false_alarms, runs = np.random.default_rng(seed), 0, 200
+    for _ in range(runs):
+        dealt = random.choice(4, 400, p=[0.333, 0.333, 0.333, 0.001])
+        users, highest = random.integers(0, 2**62, 400).astype(np.uint64), -math.inf
+        for look in range(10, 400, 20):
+            arms = {
+                name: Arm(Arm.empty(0).tallies, users=np.unique(users[:look][dealt[:look] == n]))
+                for n, name in enumerate(("control", "a", "b", "stray"))
+                if (dealt[:look] == n).any()
+            }
+            shares = shares_to_test(SPEC, arms, ())
+            found = sample_ratio(SPEC, arms, shares)
+            highest = max(highest, -math.inf if found is None else found.log_evalue)
+        false_alarms += highest >= math.log(20)
+    assert false_alarms <= runs / 20 + 3 * math.sqrt(runs / 20), f"seed {seed}"
+
+
+def test_a_stray_name_does_not_become_the_control() -> None:
+    dealt = dealt_arms(treatment=0.3)
+    arms = {"A": dealt["control"], "B": dealt["treatment"]}
+    stray = {"control": arm((0.5, 0.4, 0.3), 3, range(600, 601), 1)}
+    assert finding(arms | stray, **UNDECLARED).control == "A"
+    assert finding(stray | {"B": arms["B"]}, **UNDECLARED).control == "control"
+
+
 def test_verdicts_are_withheld_where_users_are_not_assigned_as_planned() -> None:
     segments = {"DE": (900, 0.6), "US": (900, 0.6)}, {"DE": (100, 0.2), "US": (500, 0.2)}
     arms = with_interleaved(stratified_arms(*segments))
@@ -217,8 +278,7 @@ def test_control_whose_impressions_lack_the_unit_is_not_without_traffic() -> Non
 
 def test_control_is_to_be_declared_where_no_variant_has_its_name() -> None:
     arms = {"old": arm((0.5, 0.4, 0.3), 1), "new": arm((0.5, 0.4, 0.3), 2, range(300, 600))}
-    undeclared = {"name": "ranker v3", "declared": False, "metrics": METRICS, "guardrails": ()}
-    hint = finding(arms, **undeclared).warnings[0]
+    hint = finding(arms, **UNDECLARED).warnings[0]
     assert hint.startswith("no variant is called control, baseline, A, a, off, 0 or false")
     assert (
         'if one of new, old is the control, name it as `control` under [experiments."rank' in hint
