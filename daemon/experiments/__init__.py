@@ -4,7 +4,14 @@ values, without events, lanes or I/O.
 
 from . import exclusion, tallies
 from .arms import MOST_BUSY, USER_PAGES, Arm, Busiest
-from .by_day import DAYS_CAUTION, compare_variant, effects_by_day, left_out_arms, planned_for_two
+from .by_day import (
+    DAYS_CAUTION,
+    INTERLEAVED_DAYS,
+    compare_variant,
+    effects_by_day,
+    left_out_arms,
+    planned_for_two,
+)
 from .by_segment import buckets_of, metrics_of
 from .exclusion import (
     Stretch,
@@ -80,6 +87,7 @@ __all__ = (
     "first_known",
     "IMPRESSION",
     "INTERLEAVED",
+    "INTERLEAVED_DAYS",
     "Interleaving",
     "joined_stretches",
     "known_days",

@@ -42,6 +42,8 @@ DAYS_CAUTION: Final = (
     " this day alone; among many days, some leave out 0 by chance."
 )
 
+INTERLEAVED_DAYS: Final = "Interleaved lists are compared with no variant: no effect by day."
+
 
 def effects_by_day(
     spec: Spec,

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from .by_day import DAYS_CAUTION
+from .by_day import DAYS_CAUTION, INTERLEAVED_DAYS
 from .spec import IMPRESSION, INTERLEAVED, units_of
 from .types import (
     DayEffect,
@@ -48,7 +48,8 @@ def render_days(found: OverTime, output: str) -> str:
     lines += [f"WARNING {warning}" for warning in found.warnings]
     lines = [_visible(line) for line in lines]
     lines += [] if found.excluded is None else _excluded_lines(found.excluded)
-    return _printed([*lines, _days_table(found.days)])
+    none = not found.days and found.caution == INTERLEAVED_DAYS
+    return _printed([*lines, found.caution if none else _days_table(found.days)])
 
 
 def report_table(finding: Finding, as_of: str | None) -> str:
@@ -61,6 +62,8 @@ def report_table(finding: Finding, as_of: str | None) -> str:
             parts += _without_busiest_lines(variant)
     if finding.by_day:
         parts += ["", _days_table(finding.by_day)]
+    elif finding.by_day == () and any(one.variant == INTERLEAVED for one in finding.variants):
+        parts += ["", INTERLEAVED_DAYS]
     if finding.interleaving is not None:
         parts.append(_interleaved_line(finding.interleaving))
     if finding.busiest:

@@ -277,7 +277,7 @@ class OverTime(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     excluded: Excluded | None
     """What was left out of all that follows; null where nothing was asked for."""
     caution: str
-    """Which of the intervals decides."""
+    """Which of the intervals decides; or that interleaved lists alone have none."""
     days: tuple[DayEffect, ...]
 
 

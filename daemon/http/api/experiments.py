@@ -12,6 +12,8 @@ from ...events import timestamp_text
 from ...experiments import (
     DAY_MS,
     DAYS_CAUTION,
+    INTERLEAVED,
+    INTERLEAVED_DAYS,
     Arm,
     Excluded,
     MergedTallies,
@@ -94,7 +96,8 @@ class Buckets(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     unit: str
     """What is assigned to variants: users, impressions, or an attribute."""
     weights: dict[str, float]
-    """The planned shares of the variants; empty where none are planned."""
+    """The planned shares of the variants by which the users here were assigned; empty where none
+    are planned."""
     metrics: tuple[TalliedMetric, ...]
     variants: tuple[TalliedVariant, ...]
     rows: tuple[Bucket, ...]
@@ -111,7 +114,7 @@ def buckets(reading: Reading, experiment: str) -> Buckets:
         experiment=spec.name,
         control=merged.control,
         unit=spec.unit,
-        weights=dict(spec.weights),
+        weights=dict(spec.weights_since(merged.shares_since_ms)),
         metrics=tuple(
             TalliedMetric(
                 metric.name,
@@ -177,6 +180,7 @@ def over_time(reading: Reading, experiment: str, exclude: Sequence[str]) -> Over
     stretches = joined_stretches(_whole_days(text) for text in exclude)
     excluded = _excluded_days(spec, tallies, stretches)
     rows = effects_by_day(spec, tallies, reading.plan.metrics, excluded)
+    interleaved = any(INTERLEAVED in of_lane.arms for of_lane in tallies)
     known = first_known(spec, tallies)
     as_of_ms = reading.snapshot.as_of_ms
     finding = next(
@@ -189,7 +193,7 @@ def over_time(reading: Reading, experiment: str, exclude: Sequence[str]) -> Over
         warnings=() if finding is None else finding.warnings,
         first_whole_day=None if known is None else day_name(known + DAY_MS),
         excluded=_left_out(spec, tallies, stretches, excluded) if stretches else None,
-        caution=DAYS_CAUTION,
+        caution=DAYS_CAUTION if rows or not interleaved else INTERLEAVED_DAYS,
         days=rows,
     )
 

@@ -40,7 +40,7 @@ async function load(state) {
   state.loaded = Date.now();
   try {
     const found = await ask(`experiments/${encodeURIComponent(state.name)}/over-time`);
-    const content = found.days.length ? table(found, state.metric) : element("p", { class: "quiet" }, "Nothing has settled yet.");
+    const content = found.days.length ? table(found, state.metric) : element("p", { class: "quiet" }, state.interleaved ? found.caution : "Nothing has settled yet.");
     state.body.replaceChildren(content);
   } catch (error) {
     state.loaded = 0;
@@ -61,6 +61,7 @@ export function byDay(experiment) {
     details.addEventListener("toggle", () => details.open && load(state));
   }
   state.metric = metric;
+  state.interleaved = experiment.variants.some((one) => one.variant === "interleaved");
   if (state.details.open) load(state);
   return state.details;
 }

@@ -5,7 +5,14 @@ from typing import Final
 
 import pytest
 
-from relevanced.daemon.experiments import OverTime, Tallies, Tracking, effects_by_day
+from relevanced.daemon.experiments import (
+    INTERLEAVED_DAYS,
+    OverTime,
+    Tallies,
+    Tracking,
+    effects_by_day,
+    render_days,
+)
 from relevanced.daemon.exporter import Reading
 from relevanced.daemon.http import BadRequest, over_time
 from tests.daemon.experiments.test_by_day import (
@@ -76,6 +83,15 @@ def test_days_before_the_first_whole_one_cannot_be_left_out() -> None:
     with pytest.raises(BadRequest, match="must begin on 2024-10-05 or later"):
         over_time(reading, "x", ["2024-10-04/2024-10-06"])
     assert len(over_time(reading, "x", ["2024-10-05/2024-10-06"]).days) == DAYS - 1
+
+
+def test_interleaved_lists_alone_have_no_days_and_say_so() -> None:
+    arms = random_days(1)
+    days = {"control": arms["control"], "interleaved": arms["treatment"]}
+    found = over_time(reading_of(tallies_of(ONE_METRIC, days)), "x", ())
+    assert (found.days, found.caution) == ((), INTERLEAVED_DAYS)
+    assert INTERLEAVED_DAYS in render_days(found, "table")
+    assert asked().caution != INTERLEAVED_DAYS
 
 
 def test_an_experiment_without_traffic_has_no_days() -> None:

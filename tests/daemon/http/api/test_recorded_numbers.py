@@ -28,7 +28,7 @@ from relevanced.daemon.storage import Filling, InForce, Part, StoredPast, first_
 from relevanced.daemon.telemetry import Telemetry
 from relevanced.daemon.views import HourSources, LaneView, covered, evaluate
 from relevanced.metrics import Design, UserBuckets, compare_arms, over_all
-from tests.arms import SPEC, finding, partly_defined, stratified_arms
+from tests.arms import SPEC, dealt_arms, finding, partly_defined, stratified_arms
 from tests.daemon.exporter.test_baselines import (
     HOUR_MS,
     NOON,
@@ -210,6 +210,14 @@ def test_statements_can_be_computed_again_from_the_buckets(metric: str) -> None:
         again.interval.lower,
         again.interval.upper,
     )
+
+
+def test_weights_are_those_since_the_users_are_counted() -> None:
+    before, halves = (("control", 19.0), ("treatment", 1.0)), (("control", 1.0), ("treatment", 1.0))
+    for since_ms, weights in ((0, before), (5_000, halves)):
+        reading = reading_with(dealt_arms(), weights=before, ramp=((5_000, halves),))
+        reading.views[0].experiments[SPEC.name].users_since_ms = since_ms
+        assert buckets(reading, SPEC.name).weights == dict(weights)
 
 
 def test_strata_sum_to_the_whole() -> None:
