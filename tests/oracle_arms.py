@@ -154,11 +154,14 @@ def count(
     controls: Collection[str],
     overflow: Counter[str],
 ) -> None:
-    """Count one pane of one experiment; only the first `MAX_VARIANTS` variants have an arm."""
+    """Count one pane of one experiment; only the first `MAX_VARIANTS` variants have an arm, of
+    which one is kept for a control."""
     variants = Counter(variant for _, variant in assigned)
     for variant in busiest(variants):
         if variant not in experiment.arms:
-            if len(experiment.arms) == MAX_VARIANTS:
+            has_control = any(control in experiment.arms for control in controls)
+            is_control = variant in controls and not has_control
+            if not is_control and len(experiment.arms) + (not has_control) >= MAX_VARIANTS:
                 overflow["variant"] += variants[variant]
             else:
                 experiment.arms[variant] = Arm()

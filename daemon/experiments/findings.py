@@ -106,7 +106,12 @@ def lanes_of(
     # One more than there is room for is the rest.
     full = [of_lane for of_lane in segments if len(of_lane) > MOST_STRATA]
     partial = set[str]().union(*segments).difference(set.intersection(*full)) if full else ()
-    return CountingLanes(len(counted), without_room, sorted(partial))
+    spec = tracking.spec(name)
+    without_arms = sum(
+        spec is not None and tallies.digest == spec.digest and spec.is_full(tallies.arms)
+        for tallies in counted
+    )
+    return CountingLanes(len(counted), without_room, sorted(partial), without_arms=without_arms)
 
 
 def _with_lost(

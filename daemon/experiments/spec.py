@@ -5,7 +5,7 @@ metrics, and what of the traffic they count. Pure.
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, Literal, TypeAlias
@@ -27,6 +27,7 @@ MOST_UNDECLARED: Final = 16
 SILENT_MS: Final = 7 * 24 * 60 * 60 * 1000
 """An undeclared experiment without impressions for so much event time is dropped for a new one."""
 MOST_VARIANTS: Final = 10
+"""With an arm in a lane: those that are planned, and the first others while there is room."""
 NEGLIGIBLE: Final = 0.1
 """Part of the largest variant under which one may be a misspelt name. With 0.01, a single user of
 such a name would look like a broken assignment until each other variant has 100."""
@@ -85,6 +86,26 @@ class Spec:
         shape += [] if self.declared else ["undeclared"]
         canonical = json.dumps(shape, ensure_ascii=False, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()[:DIGEST_DIGITS]
+
+    @cached_property
+    def _planned(self) -> frozenset[str]:
+        shares = (self.weights, *(of for _, of in self.ramp))
+        return frozenset((self.control, *(variant for of in shares for variant, _ in of)))
+
+    def has_room(self, variant: str, arms: Collection[str]) -> bool:
+        """Whether a lane with these arms counts a variant that has none yet. Room is kept for those
+        that are planned and for the control, so that it does not matter which names come first. One
+        for which there is none will not get any."""
+        if self.declared:
+            return variant in self._planned or len(self._planned.union(arms)) < MOST_VARIANTS
+        lacks_control = not any(name in arms for name in CONTROLS)
+        return lacks_control and variant in CONTROLS or len(arms) + lacks_control < MOST_VARIANTS
+
+    def is_full(self, arms: Collection[str]) -> bool:
+        """Whether a lane with these arms has names that are not planned, and counts no more of
+        them."""
+        planned = self._planned if self.declared else frozenset[str]()
+        return not self.has_room("", arms) and not planned.issuperset(arms)
 
     def shares_since(self, at_ms: int) -> int:
         """Since when the shares that are planned for an instant are; 0: from the beginning."""

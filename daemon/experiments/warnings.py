@@ -13,6 +13,7 @@ from .spec import (
     CONTROLS,
     INTERLEAVED,
     MOST_STRATA,
+    MOST_VARIANTS,
     NEGLIGIBLE,
     Spec,
     declare_ramp,
@@ -49,6 +50,8 @@ class CountingLanes:
     """Those that may have dropped it as silent, which others did not."""
     dropped_before_ms: int = 0
     """The latest instant before which one of these may have counted some of it."""
+    without_arms: int = 0
+    """Those that count no more variants."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +97,7 @@ def warnings_of(experiment: MergedTallies, checks: Checks) -> Iterator[str]:
     yield from _begun_anew(checks.lanes)
     yield from _in_some_lanes(spec, checks.lanes)
     yield from _absent(experiment, checks)
+    yield from _without_arms(experiment, checks.lanes)
     if checks.untested:
         yield (
             f"less than {100 * NEGLIGIBLE:.0f} % of the {units} of the largest variant have"
@@ -188,6 +192,18 @@ def _absent(experiment: MergedTallies, checks: Checks) -> Iterator[str]:
                 f"{variant} has no traffic: of {checks.users:,.0f} {units_of(spec.unit)} it was to"
                 f" get {expected:,.0f}"
             )
+
+
+def _without_arms(experiment: MergedTallies, lanes: CountingLanes) -> Iterator[str]:
+    if lanes.without_arms:
+        which = "a lane counts" if lanes.without_arms == 1 else f"{lanes.without_arms} lanes count"
+        spec = experiment.spec
+        meant = f"set weights under [{section_of(spec)}] to those that are meant"
+        yield (
+            f"{which} {MOST_VARIANTS} variants, and no further name: impressions with another one"
+            " are left out, as relevanced_experiment_overflow_impressions_total counts"
+            f"{'' if spec.weights else f'; {meant}'}"
+        )
 
 
 def _summed(experiment: MergedTallies) -> Iterator[str]:

@@ -30,7 +30,6 @@ from ..experiments import (
     IMPRESSION,
     INTERLEAVED,
     MOST_STRATA,
-    MOST_VARIANTS,
     Arm,
     Experiments,
     Spec,
@@ -179,12 +178,15 @@ def _at_once(lane: Lane, tracking: Tracking, shown: _Settled) -> Iterator[_Settl
 
 def _is_known(lane: Lane, assignment_id: int) -> bool:
     """Whether all variants of an assignment have an arm, or cannot get one any more."""
-    by_name = lane.experiments.by_name
-    return all(
-        name in by_name
-        and (variant in by_name[name].arms or len(by_name[name].arms) >= MOST_VARIANTS)
-        for name, variant in lane.assignments[assignment_id]
-    )
+    return all(_is_known_variant(lane, *one) for one in lane.assignments[assignment_id])
+
+
+def _is_known_variant(lane: Lane, name: str, variant: str) -> bool:
+    tracking, tallies = lane.plan.tracking, lane.experiments.by_name.get(name)
+    if tallies is None or variant in tallies.arms:
+        return tallies is not None
+    spec = None if tracking is None else tracking.spec(name)
+    return spec is None or not spec.has_room(variant, tallies.arms)
 
 
 def _settle(lane: Lane, tracking: Tracking, shown: _Settled) -> None:
@@ -318,15 +320,15 @@ def _share_of(
 def _admitted_variants(
     lane: Lane, spec: Spec, tallies: Tallies, assignments: Integers, variants: Mapping[int, str]
 ) -> list[str]:
-    """The variants of the impressions that are admitted, sorted; of new ones those with the most
-    impressions first."""
+    """The variants of the impressions that are admitted, sorted; of new ones for which no room is
+    kept those with the most impressions first."""
     counts, impressions = np.bincount(assignments, minlength=len(lane.assignments)), Counter[str]()
     for assignment_id, variant in variants.items():
         if counts[assignment_id]:
             impressions[variant] += int(counts[assignment_id])
     new = [variant for variant in impressions if variant not in tallies.arms]
     for variant in sorted(new, key=lambda variant: (-impressions[variant], variant)):
-        if len(tallies.arms) < MOST_VARIANTS:
+        if spec.has_room(variant, tallies.arms):
             tallies.arms[variant] = Arm.empty(len(spec.metrics))
         else:
             lane.count(OVERFLOW, "variant", impressions[variant])

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from ...events import Decoder, timestamp_text
+from ...experiments import Tracking
 from ...lane import (
     COUNT_FAMILIES,
     Lane,
@@ -56,6 +57,10 @@ RECONFIGURED: Final = (
     " was not admitted, cannot be proven"
 )
 FROM_CLASSES: Final = "follows from classes that are not known, so it is not compared"
+CROWDED: Final = (
+    "experiment {}: had more variants than are counted before those of now were planned, so it and"
+    " what was not admitted cannot be proven"
+)
 OTHERWISE: Final = "experiment {}: was counted under another configuration of it"
 CHANGED: Final = (
     "the lane went to another layout, or began anew after a loss: metrics, groupings and windows"
@@ -217,7 +222,9 @@ class LaneComparison:
         tracking, reconfigured = self._plan.tracking, self._is_reconfigured
         if reconfigured:
             self.notes.append(RECONFIGURED)
-        left_out = {*BY_OPERATION, *([OVERFLOW] if reconfigured else [])}
+        crowded = self._crowded_experiments(tracking)
+        self.notes += map(CROWDED.format, sorted(crowded))
+        left_out = {*BY_OPERATION, *([OVERFLOW] if reconfigured or crowded else [])}
         left_out |= set() if self.optional[BY_JUDGEMENTS].is_whole else {JUDGED_LATE}
         left_out |= set() if self._admits_as_ever else {SEGMENT_OVERFLOW}
         for family in COUNT_FAMILIES:
@@ -239,9 +246,20 @@ class LaneComparison:
         proven_by_name = self.proven.experiments.by_name
         for name in sorted(self.stored.experiments.keys() | proven_by_name.keys()):
             spec = tracking.spec(name)
-            if spec is not None and (spec.declared or not reconfigured):
+            if spec is not None and name not in crowded and (spec.declared or not reconfigured):
                 self._experiment(name, spec.digest)
         self._dropped({} if reconfigured else digests)
+
+    def _crowded_experiments(self, tracking: Tracking | None) -> set[str]:
+        """Those of which other variants were admitted than under the shares that are planned now:
+        these are no part of what an experiment is counted by."""
+        stored, proven = self.stored.experiments, self.proven.experiments.by_name
+        found = set()
+        for name in stored.keys() & proven.keys():
+            spec = None if tracking is None else tracking.spec(name)
+            if spec is not None and spec.is_full(stored[name].arms):
+                found |= {name} if stored[name].arms.keys() != proven[name].arms.keys() else set()
+        return found
 
     def _dropped(self, digests: Mapping[str, str]) -> None:
         """Compare when undeclared experiments that were silent were last dropped."""

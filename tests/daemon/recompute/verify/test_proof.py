@@ -198,6 +198,24 @@ def test_changed_experiment_is_found_and_named(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
+def test_variants_that_were_planned_after_others_took_the_room_are_not_proven(seed: int) -> None:
+    def plan_those_left_out(proof: Proof) -> None:
+        tracking, stored = proof.comparison.proven.plan.tracking, proof.comparison.stored
+        assert tracking is not None and isinstance(tracking.declared, dict)
+        names = {f"v{n}" for n in range(14)} - stored.experiments["layout"].arms.keys()
+        assert len(names) == 5
+        weights = tuple((name, 1.0) for name in ("control", *sorted(names)))
+        tracking.declared["layout"] = replace(tracking.declared["layout"], weights=weights)
+
+    store, logs = lane(random.Random(seed), EXPERIMENTS)
+    assert not proven(store, logs, EXPERIMENTS).notes
+    found = proven(store, logs, EXPERIMENTS, change=plan_those_left_out)
+    assert found.result == "equal", as_text([found])
+    [note] = found.notes
+    assert note.startswith("experiment layout: had more variants than are counted")
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_experiment_declared_later_is_proven_from_its_first_pane_on(seed: int) -> None:
     rng, before = random.Random(seed), replace(EXPERIMENTS, units={"colour": "impression"})
     records = random_records(rng, partitions=1, events=EVENTS, config=EXPERIMENTS)
