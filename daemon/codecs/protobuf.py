@@ -8,6 +8,7 @@ member with presence reads as null. A Timestamp is ISO 8601, a wrapper its value
 import keyword
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from operator import itemgetter
 from typing import Any, Final
 
@@ -249,6 +250,8 @@ class ProtobufSchema:
         message that is read."""
         self._pool, self._main, self._declared = pool, main, declared
         self._converters: dict[Hashable, Converter] = {}
+        # What frames may name is without bound.
+        self._meant = lru_cache(maxsize=256)(self._meant_by)
 
     def message_name(self, message: Message | None) -> str:
         """Return the full name of the message that a frame names. Raises InvalidField:
@@ -265,14 +268,18 @@ class ProtobufSchema:
         """The name of the message that is declared, if that is what a frame means."""
         if message is None or message in (declared, declared.rpartition(".")[2]):
             return declared
-        ways = (_full_name(self._main, message, self._pool, entries) for entries in (True, False))
-        names = [name for name in ways if name is not None]
+        names = self._meant(message)
         if not names:
             raise _not_there(message)
         if declared not in names:
             detail = f"record: is of {names[0]}, where message = {declared}"
             raise InvalidField(NOT_MAPPED, detail)
         return declared
+
+    def _meant_by(self, message: Message) -> Sequence[str]:
+        """The full names that a frame may mean; none where the schema has no such message."""
+        ways = (_full_name(self._main, message, self._pool, entries) for entries in (True, False))
+        return [name for name in ways if name is not None]
 
     def names(self, message: Message | None) -> Callable[[bytes], str]:
         """The same for all bodies of a frame."""

@@ -125,7 +125,11 @@ class RecordFunctions(Functions):  # type: ignore[misc]  # the library ships no 
 
     @signature({"types": ["string"]})  # type: ignore[untyped-decorator, unused-ignore]
     def _func_parse_json(self, text: str) -> object:
-        found: object = decoded("parse_json()", text.encode(), _JSON, "not_json")
+        try:
+            found: object = decoded("parse_json()", text.encode(), _JSON, "not_json")
+        except InvalidField:
+            self.spend(_weight(text))  # it was read as well
+            raise
         return found
 
     @signature(  # type: ignore[untyped-decorator, unused-ignore]

@@ -170,11 +170,11 @@ class Mapper:
             )
         except InvalidField:
             if self.source.codec == JSON:
-                paired = bytes(without_halves(value))
+                value = bytes(without_halves(value))
                 # What is only passed on may be what is broken.
                 for form in filter(None, (self._compiled_to_pass_on, self.compiled)):
                     with suppress(ValueError, RecursionError):
-                        root, attributes = form.pruned(paired, headers)
+                        root, attributes = form.pruned(value, headers)
                         return Surroundings(root, topic, key, headers, record_time_ms, attributes)
             if self._without_queries is not None:
                 with suppress(InvalidField):

@@ -1,5 +1,6 @@
 """One record of a mapping becomes events, or a reason with expression, value and rule."""
 
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -374,6 +375,13 @@ def test_work_is_bounded_by_the_size_of_the_record() -> None:
     reasons = [one.reason for one in found if isinstance(one, Rejected)]
     assert set(reasons) == {"too_large"}
     assert len(found) == 4000
+
+
+def test_text_that_is_no_json_is_work_too() -> None:
+    text = 'each = "e"\n' + OWN.replace('"items"', '"parse_json(root().b)"')
+    found = events_of(text, {"b": '"' + "x" * 200_000, "e": [shown()] * 400})
+    reasons = Counter(one.reason for one in found if isinstance(one, Rejected))
+    assert reasons.keys() == {"not_json", "too_large"} and reasons["not_json"] < 50
 
 
 INTERPRETED = OWN.replace("type == 'shown'", "sort(keys(@))[0] == 'at'")
