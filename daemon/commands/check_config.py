@@ -19,6 +19,7 @@ from ..config import (
     groupings_without_attributes,
     layout_of,
     load,
+    metrics_blind_to_lost_clicks,
     propensities,
     queries_of_shown_items,
     read,
@@ -83,6 +84,7 @@ def check_config_command(
         slow_expressions(config.sources),
         tables_without_users(config.sources, config.queries),
         queries_of_shown_items(config.limits),
+        metrics_blind_to_lost_clicks(config.parsed_metrics, config.queries),
         groupings_without_attributes(config.sources, config.segments.groupings, derived),
     )
     for warning in chain(*warnings):

@@ -42,6 +42,7 @@ from .sections.source_keys import NAMES, presets
 from .settings import SECTIONS, SETTINGS, Config
 from .source_warnings import (
     groupings_without_attributes,
+    metrics_blind_to_lost_clicks,
     queries_of_shown_items,
     slow_expressions,
     tables_without_users,
@@ -130,6 +131,7 @@ __all__ = (
     "SETTINGS",
     "shown",
     "groupings_without_attributes",
+    "metrics_blind_to_lost_clicks",
     "slow_expressions",
     "source_checks",
     "source_keys",

@@ -1,9 +1,13 @@
-"""What `check-config` warns of in `[[sources]]`: slow expressions, searches without users or
-queries, and groupings by attributes that nothing names.
+"""What `check-config` warns of: slow expressions, searches without users or queries, metrics by
+which a query without clicks loses nothing, and groupings by attributes that nothing names.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
+
+import numpy as np
+
+from relevanced.metrics import Lists, Metric
 
 from ..events import SHOWN, Limits
 from ..mapping import ALL_MEMBERS, Expression, outside_of, slow_part
@@ -57,6 +61,23 @@ def queries_of_shown_items(limits: Limits) -> Iterator[str]:
             " user_query to each with the action impression: without it, all searches are without"
             " a query"
         )
+
+
+def metrics_blind_to_lost_clicks(
+    metrics: Sequence[Metric], queries: QueriesSection
+) -> Iterator[str]:
+    """A sentence for each metric by which tables of queries say what was lost, and that is
+    undefined for a list without a click: of a query that loses all clicks there is nothing to
+    compare."""
+    unclicked = Lists.of([[0.0, 0.0]])
+    for metric in metrics if queries.is_on else ():
+        known = metric.entry.range == (0.0, 1.0) and metric.needs == "impression"
+        if known and np.isnan(metric.values(unclicked)).any():
+            yield (
+                f"{metric.name} is undefined without a click: a query that loses all clicks has"
+                " lost nothing by it, and is not among the worst; its family with"
+                " (undefined=zero), as in nDCG(undefined=zero)@10, counts such lists as 0"
+            )
 
 
 def groupings_without_attributes(

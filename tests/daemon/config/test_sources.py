@@ -1,6 +1,7 @@
 """`[[sources]]`: every fault at once, presets, the namespace, and what is written again."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,12 +14,14 @@ from relevanced.daemon.config import (
     describe,
     groupings_without_attributes,
     load,
+    metrics_blind_to_lost_clicks,
     presets,
     queries_of_shown_items,
     slow_expressions,
     tables_without_users,
 )
 from relevanced.daemon.storage import namespace_hash
+from relevanced.metrics import catalog
 
 IMPRESSION = """
 [sources.impression]
@@ -289,6 +292,26 @@ def test_sources_whose_searches_count_for_no_user_are_named(
     )
     off = loaded(source)
     assert not list(tables_without_users(off.sources, off.queries))
+
+
+@pytest.mark.parametrize(
+    ("metric", "text", "is_named"),
+    [
+        ("nDCG@10", "plain", True),
+        ("ClickShare", "hashed", True),
+        ("nDCG@10", "off", False),
+        ("nDCG(undefined=zero)@10", "plain", False),
+        ("RR@10", "plain", False),
+        ("Abandonment", "plain", False),
+        ("FirstClickRank", "plain", False),
+    ],
+)
+def test_metrics_by_which_a_query_without_clicks_loses_nothing_are_named(
+    metric: str, text: str, is_named: bool
+) -> None:
+    queries = replace(loaded("").queries, text=text)
+    found = [*metrics_blind_to_lost_clicks([catalog.parse(metric)], queries)]
+    assert [one.split(" is undefined")[0] for one in found] == [metric] * is_named
 
 
 @pytest.mark.parametrize(
