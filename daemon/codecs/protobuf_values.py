@@ -13,7 +13,7 @@ Converter: TypeAlias = Callable[[Any, list[int]], Any]
 """(what the library has read, [values that are left]) → the value."""
 
 # The kinds of fields, as descriptors number them.
-DOUBLE, FLOAT, BOOLEAN, STRING, BYTES, ENUM = 1, 2, 8, 9, 12, 14
+DOUBLE, FLOAT, INT32, BOOLEAN, STRING, BYTES, UINT32, ENUM = 1, 2, 5, 8, 9, 12, 13, 14
 MESSAGES: Final = (10, 11)
 _EXACT: Final = 2**53
 """Doubles below it are exact as integers."""
@@ -227,7 +227,7 @@ class Pool:
             return
         for name in file.dependency:
             if name not in self._files:
-                self.add(_google_file(name))
+                self.add(_built_in_file(name))
         try:
             self._pool.AddSerializedFile(file.SerializeToString())
             self._pool.FindFileByName(file.name)
@@ -299,9 +299,21 @@ def _with_references(text: SchemaText, name: str, pool: Pool, inside: set[str]) 
     return file
 
 
-def _google_file(name: str) -> Any:
-    """A file of Google's own, which registries and sets may leave out."""
-    file = library(PROTOBUF, "descriptor_pb2").FileDescriptorProto()
+_DECIMAL: Final = (("value", BYTES), ("precision", UINT32), ("scale", INT32))
+
+
+def _built_in_file(name: str) -> Any:
+    """A file that registries and sets may leave out: one of Google's own, or one that Confluent's
+    registry has built in."""
+    file = library(PROTOBUF, "descriptor_pb2").FileDescriptorProto(name=name, syntax="proto3")
+    if name == "confluent/meta.proto":
+        return file  # options only: what they say of a field, nobody reads
+    if name == "confluent/type/decimal.proto":
+        file.package = "confluent.type"
+        decimal = file.message_type.add(name="Decimal")
+        for number, (field, kind) in enumerate(_DECIMAL, 1):
+            decimal.field.add(name=field, number=number, type=kind, label=1)
+        return file
     if name.startswith(_OF_GOOGLE) and name.endswith(".proto"):
         stem = name.removeprefix(_OF_GOOGLE).removesuffix(".proto")
         if stem.isidentifier():
@@ -310,7 +322,10 @@ def _google_file(name: str) -> Any:
                 return file
             except UnreadableSchema:
                 pass
-    raise UnreadableSchema(f"imports {name}, which is not given")
+    raise UnreadableSchema(
+        f"imports {name}, which is not given: give the source descriptor_set with it, from protoc"
+        " --descriptor_set_out --include_imports or buf build"
+    )
 
 
 def _in_order(files: Iterable[Any]) -> Iterator[Any]:

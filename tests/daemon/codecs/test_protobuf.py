@@ -263,6 +263,23 @@ def test_imported_files_come_by_the_name_of_their_reference() -> None:
         parsed_schema(text_of(main))
 
 
+def test_what_confluents_registry_has_built_in_needs_no_reference() -> None:
+    file = file_of()
+    file.dependency.extend(("confluent/meta.proto", "confluent/type/decimal.proto"))
+    message = file.message_type.add(name="M")
+    add_fields(message, ("price", ".confluent.type.Decimal"), ("id", STRING))
+    # [(confluent.field_meta).doc = "its id"], an extension of number 1088.
+    message.field[1].options.ParseFromString(b"\x82\x44\x08\x0a\x06its id")
+    schema = parsed_schema(text_of(file))
+    made = message_class("acme.M", schema)(id="q1")
+    made.price.value, made.price.scale = b"\x63", 2
+    price = {"value": "c", "precision": 0, "scale": 2}
+    assert read(made, None, (0,), schema) == {"price": price, "id": "q1"}
+    file.dependency.append("google/type/money.proto")
+    with pytest.raises(UnreadableSchema, match="imports google/type/money.proto, .*descriptor_set"):
+        parsed_schema(text_of(file))
+
+
 def test_map_keys_are_texts() -> None:
     file = file_of()
     add_map(file.message_type.add(name="M"), "acme", "flags", BOOL, DOUBLE)
