@@ -305,7 +305,9 @@ _DECIMAL: Final = (("value", BYTES), ("precision", UINT32), ("scale", INT32))
 def _built_in_file(name: str) -> Any:
     """A file that registries and sets may leave out: one of Google's own, or one that Confluent's
     registry has built in."""
-    file = library(PROTOBUF, "descriptor_pb2").FileDescriptorProto(name=name, syntax="proto3")
+    file = library(PROTOBUF, "descriptor_pb2").FileDescriptorProto()
+    if name.startswith("confluent/"):
+        file.name, file.syntax = name, "proto3"
     if name == "confluent/meta.proto":
         return file  # options only: what they say of a field, nobody reads
     if name == "confluent/type/decimal.proto":

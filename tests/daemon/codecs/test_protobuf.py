@@ -280,6 +280,18 @@ def test_what_confluents_registry_has_built_in_needs_no_reference() -> None:
         parsed_schema(text_of(file))
 
 
+def test_a_schema_that_defines_options_is_read() -> None:
+    """It imports a file of Google's own that is not of proto3."""
+    file = file_of()
+    file.dependency.append("google/protobuf/descriptor.proto")
+    add_fields(file.message_type.add(name="M"), ("id", STRING))
+    owner, kind = ".google.protobuf.FieldOptions", STRING
+    file.extension.add(name="unit", number=50_001, type=kind, label=1, extendee=owner)
+    schema = parsed_schema(text_of(file))
+    made = message_class("acme.M", schema)(id="q1")
+    assert read(made, None, (0,), schema) == {"id": "q1"}
+
+
 def test_map_keys_are_texts() -> None:
     file = file_of()
     add_map(file.message_type.add(name="M"), "acme", "flags", BOOL, DOUBLE)
