@@ -369,7 +369,7 @@ def _plain(name: str) -> str:
 def _topic(text: str) -> tuple[str | None, Sequence[str]]:
     """(the query, the other fields) of a line; None for a query whose quotes do not end."""
     if not text.startswith('"'):
-        query, *rest = map(str.strip, text.split("\t")) if "\t" in text else text.split()
+        query, *rest = text.split() if "\t" not in text else _between_tabs(text)
         return query, rest
     end = 1
     while (end := text.find('"', end)) != -1:
@@ -377,6 +377,13 @@ def _topic(text: str) -> tuple[str | None, Sequence[str]]:
             return text[1:end].replace('""', '"'), text[end + 1 :].split()
         end += 2
     return None, ()
+
+
+def _between_tabs(text: str) -> Sequence[str]:
+    """The fields of a line, of which the query may have several words. Some files have blanks as
+    well as tabs, which the usual iteration tells."""
+    fields, words = [field.strip() for field in text.split("\t")], text.split()
+    return words if len(fields) != 4 and words[1:2] in (["0"], ["Q0"]) else fields
 
 
 def _csv(lines: Iterator[Line], file: str) -> Found:

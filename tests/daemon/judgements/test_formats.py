@@ -125,6 +125,8 @@ def test_between_tabs_a_query_needs_no_quotes() -> None:
         "boots": {"d9": 1.0},
     }
     assert parsed('"red shoes"\t0\td1\t2').by_query == {"red shoes": {"d1": 2.0}}
+    for mixed in ("101 0\tD1\t2", "101 Q0 D1\t2", "101 0 D1 2\t"):
+        assert parsed(mixed).by_query == {"101": {"D1": 2.0}}
     (fault,) = faults("red shoes\td1\t2")
     assert "must be 4 fields" in fault and "begins with the names of its columns" in fault
 
