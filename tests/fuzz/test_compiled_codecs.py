@@ -194,8 +194,9 @@ def test_framed_json_is_compiled_and_read_alike(name: str) -> None:
         for rest in (b'"items": ["a"], "unread": "\xff"}', b'"items": ["\xff"]}', b'"items": [')
     ):
         assert_equal(mapper, record, name)
-    broken = framed(b'{"type":"shown","id":"q","at":1795176000000,"items":["a"],"z":"\xff"}')
-    assert bool(read_slowly(mapper, [record_of(broken, headers)])[0]) == bool(events)
+    for unread in (b'"z":"\xff"', b'"z":"\xff","y":"\\ud83d"'):
+        broken = framed(b'{"type":"shown","id":"q","at":1795176000000,"items":["a"],%b}' % unread)
+        assert bool(read_slowly(mapper, [record_of(broken, headers)])[0]) == bool(events)
 
 
 @pytest.mark.parametrize("name", ["auto", "confluent", "in the header", "glue", "packed"])

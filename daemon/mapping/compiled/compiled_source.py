@@ -23,6 +23,7 @@ from ...events import (
     LogRecords,
     PlainEvents,
     Skipped,
+    without_halves,
 )
 from ...schemas import JSON, Bodies, BodyInstances, Framing, frame_of, json_text, may_be_framed
 from ..cloudevents import Headers, OpenedRecords, data_of
@@ -290,7 +291,7 @@ class Compiled:
             value, attributes = data_of(value, headers, self.framing)
         else:
             value = frame_of(self.framing, value, headers).body
-        root = self.decode(value)
+        root = self.decode(bytes(without_halves(value)))
         if isinstance(root, list) and self.each.listed is not None:
             return [builtins_of(one, self.each.listed) for one in root], attributes
         return builtins_of(root, self.each.shape), attributes
