@@ -15,6 +15,7 @@ MAX_STRATA = 16
 SILENT_MS = 7 * 86_400_000
 SKETCH = 65_536
 DAY_MS = 86_400_000
+INTERLEAVED = "interleaved"
 CONTROLS = ("control", "baseline", "A", "a", "off", "0", "false")
 
 
@@ -155,13 +156,14 @@ def count(
     overflow: Counter[str],
 ) -> None:
     """Count one pane of one experiment; only the first `MAX_VARIANTS` variants have an arm, of
-    which one is kept for a control."""
+    which one is kept for a control, and what is interleaved."""
     variants = Counter(variant for _, variant in assigned)
     for variant in busiest(variants):
         if variant not in experiment.arms:
             has_control = any(control in experiment.arms for control in controls)
             is_control = variant in controls and not has_control
-            if not is_control and len(experiment.arms) + (not has_control) >= MAX_VARIANTS:
+            is_kept = is_control or variant == INTERLEAVED
+            if not is_kept and len(experiment.arms) + (not has_control) >= MAX_VARIANTS:
                 overflow["variant"] += variants[variant]
             else:
                 experiment.arms[variant] = Arm()
@@ -224,7 +226,7 @@ def add(arm: Arm, one: Settled, unit: str | None, variant: str, controls: Collec
         return
     hashed = hash_of(unit)
     arm.users.add(hashed)
-    if variant == "interleaved" and one.teams:
+    if variant == INTERLEAVED and one.teams:
         control = next((name for name in controls if name in one.teams), None)
         signs = [0 if t is None else -1 if t == control else 1 for t in one.teams]
         lead = sum(gain * sign for gain, sign in zip(one.gains, signs))

@@ -32,10 +32,11 @@ from .spec import (
     IMPRESSION,
     INTERLEAVED,
     MOST_STRATA,
-    NEGLIGIBLE,
     SILENT_MS,
     Spec,
     Tracking,
+    few_impressions,
+    few_users,
 )
 from .tallies import MergedTallies, Tallies, with_traffic
 from .types import (
@@ -322,7 +323,7 @@ def shares_to_test(
     spec: Spec, arms: Mapping[str, Arm], planned: Sequence[tuple[str, float]]
 ) -> dict[str, float]:
     """The shares that the users' variants are tested against: the planned ones; where there are
-    none, equal ones of all variants but those with a negligible share, which may be misspelt names.
+    none, equal ones of all variants but those with hardly any users, which may be misspelt names.
     The control is always tested, and no fewer than two variants are.
 
     The test stays valid at every look: users of the other variants are dealt equally whatever the
@@ -330,13 +331,12 @@ def shares_to_test(
     """
     if planned:
         return dict(planned)
-    users = {
-        variant: user_count(Sketch(arm.users)).value
-        for variant, arm in arms.items()
-        if variant != INTERLEAVED
-    }
-    least = NEGLIGIBLE * max(users.values(), default=0.0)
-    tested = [name for name, of in users.items() if of >= least or name == spec.control]
+    own = {variant: arm for variant, arm in arms.items() if variant != INTERLEAVED}
+    users = {variant: user_count(Sketch(arm.users)).value for variant, arm in own.items()}
+    # A real variant whose users are lost still has its impressions.
+    impressions = {variant: arm.impressions for variant, arm in own.items()}
+    strays = few_users(users) & few_impressions(impressions)
+    tested = [name for name in users if name not in strays or name == spec.control]
     return dict.fromkeys(tested if len(tested) > 1 else users, 1.0)
 
 

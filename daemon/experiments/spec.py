@@ -28,9 +28,13 @@ SILENT_MS: Final = 7 * 24 * 60 * 60 * 1000
 """An undeclared experiment without impressions for so much event time is dropped for a new one."""
 MOST_VARIANTS: Final = 10
 """With an arm in a lane: those that are planned, and the first others while there is room."""
-NEGLIGIBLE: Final = 0.1
-"""Part of the largest variant under which one may be a misspelt name. With 0.01, a single user of
-such a name would look like a broken assignment until each other variant has 100."""
+FEW_SHARE: Final = 0.1
+"""Part of the largest variant's impressions under which a variant may be a misspelt name."""
+FEW_USERS: Final = 20
+"""So many users may be of such a name, where they are under that part of the largest variant's: a
+single one would look like a broken assignment until each other variant has 100."""
+FEW_USERS_SHARE: Final = 0.01
+"""This part of the largest variant's users may be, however many they are."""
 MOST_STRATA: Final = 16
 """Segments of one experiment and lane with tallies of their own; later ones count as `other`."""
 DIGEST_DIGITS: Final = 8
@@ -96,6 +100,8 @@ class Spec:
         """Whether a lane with these arms counts a variant that has none yet. Room is kept for those
         that are planned and for the control, so that it does not matter which names come first. One
         for which there is none will not get any."""
+        if variant == INTERLEAVED:
+            return True
         if self.declared:
             return variant in self._planned or len(self._planned.union(arms)) < MOST_VARIANTS
         lacks_control = not any(name in arms for name in CONTROLS)
@@ -137,6 +143,20 @@ class Spec:
         """Whether a base pane that starts then is within the experiment."""
         begun = self.start_ms is None or start_ms >= self.start_ms
         return begun and (self.end_ms is None or start_ms < self.end_ms)
+
+
+def few_impressions(impressions: Mapping[str, float]) -> frozenset[str]:
+    """The variants with so few impressions beside the largest one that their names may be
+    misspelt."""
+    least = FEW_SHARE * max(impressions.values(), default=0.0)
+    return frozenset(name for name, count in impressions.items() if count < least)
+
+
+def few_users(users: Mapping[str, float]) -> frozenset[str]:
+    """The same by users: those of a real variant that loses most of them are more."""
+    most = max(users.values(), default=0.0)
+    least = min(FEW_SHARE * most, max(FEW_USERS, FEW_USERS_SHARE * most))
+    return frozenset(name for name, count in users.items() if count < least)
 
 
 def section_of(spec: Spec) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 from relevanced.metrics import BUCKETS, Hashes, Integers, Sketch, merged
 
 from .arms import USER_PAGES, Arm, Busiest
-from .spec import CONTROLS, INTERLEAVED, NEGLIGIBLE, SILENT_MS, Spec, Tracking
+from .spec import CONTROLS, INTERLEAVED, SILENT_MS, Spec, Tracking, few_impressions
 
 DAY_MS: Final = 24 * 60 * 60 * 1000
 DAYS_KEPT: Final = 100
@@ -378,9 +378,9 @@ def _discovered_control(arms: Mapping[str, Sequence[Arm]]) -> str | None:
         for name, of_lanes in arms.items()
         if name != INTERLEAVED
     }
-    least = NEGLIGIBLE * max(impressions.values(), default=0)
+    strays = few_impressions(impressions)
     known = [name for name in CONTROLS if name in impressions]
-    return next(chain((name for name in known if impressions[name] >= least), known), None)
+    return next(chain((name for name in known if name not in strays), known), None)
 
 
 def _beyond_end(spec: Spec, tallies: Tallies) -> int:

@@ -14,7 +14,6 @@ from .spec import (
     INTERLEAVED,
     MOST_STRATA,
     MOST_VARIANTS,
-    NEGLIGIBLE,
     Spec,
     declare_ramp,
     section_of,
@@ -100,9 +99,8 @@ def warnings_of(experiment: MergedTallies, checks: Checks) -> Iterator[str]:
     yield from _without_arms(experiment, checks.lanes)
     if checks.untested:
         yield (
-            f"less than {100 * NEGLIGIBLE:.0f} % of the {units} of the largest variant have"
-            f" {', '.join(map(repr, checks.untested))}: whether they are assigned as planned is"
-            f" tested without, and no verdict on it is given; {_alike(spec)}"
+            f"hardly any {units} have {', '.join(map(repr, checks.untested))}: whether they are"
+            f" assigned as planned is tested without, and no verdict on it is given; {_alike(spec)}"
         )
     if checks.crossover_users > CROSSOVER_SHARE * checks.users:
         yield (

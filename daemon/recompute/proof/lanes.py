@@ -254,12 +254,16 @@ class LaneComparison:
         """Those of which other variants were admitted than under the shares that are planned now:
         these are no part of what an experiment is counted by."""
         stored, proven = self.stored.experiments, self.proven.experiments.by_name
-        found = set()
-        for name in stored.keys() & proven.keys():
-            spec = None if tracking is None else tracking.spec(name)
-            if spec is not None and spec.is_full(stored[name].arms):
-                found |= {name} if stored[name].arms.keys() != proven[name].arms.keys() else set()
-        return found
+        # The lane counts what it left out for all experiments together.
+        has_left_out = bool(self.stored.head.counts.get(OVERFLOW, {}).get("variant"))
+        return {
+            name
+            for name in stored.keys() & proven.keys()
+            if tracking is not None
+            and (spec := tracking.spec(name)) is not None
+            and (has_left_out or spec.is_full(stored[name].arms))
+            and stored[name].arms.keys() != proven[name].arms.keys()
+        }
 
     def _dropped(self, digests: Mapping[str, str]) -> None:
         """Compare when undeclared experiments that were silent were last dropped."""

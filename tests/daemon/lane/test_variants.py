@@ -52,6 +52,13 @@ def test_room_is_kept_for_planned_variants_and_the_control(
     assert not any("has no traffic" in one for one in found.warnings)
 
 
+def test_what_is_interleaved_is_always_counted() -> None:
+    planned = (("control", 1.0), *((str(one), 1.0) for one in range(9)))
+    for declared in (replace(spec("draft"), weights=planned), None):
+        arms = lane_with([*STRAY, "interleaved"], declared).experiments.by_name["draft"].arms
+        assert "interleaved" in arms
+
+
 def test_ten_planned_variants_are_all_there_are() -> None:
     planned = ("control", *map(str, range(9)))
     lane = lane_with(planned, replace(spec("draft"), weights=tuple((one, 1.0) for one in planned)))

@@ -216,6 +216,21 @@ def test_variants_that_were_planned_after_others_took_the_room_are_not_proven(se
 
 
 @pytest.mark.parametrize("seed", SEEDS)
+def test_variants_that_are_planned_no_more_are_not_proven(seed: int) -> None:
+    """They had kept the room of others, for which there is room now."""
+
+    def leave_out(proof: Proof) -> None:
+        arms = proof.comparison.stored.experiments["layout"].arms
+        for name in sorted(arms.keys() - {"control"})[:3]:
+            del arms[name]
+
+    store, logs = lane(random.Random(seed), EXPERIMENTS)
+    found = proven(store, logs, EXPERIMENTS, change=leave_out)
+    assert found.result == "equal", as_text([found])
+    assert [note for note in found.notes if "had more variants than are counted" in note]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_experiment_declared_later_is_proven_from_its_first_pane_on(seed: int) -> None:
     rng, before = random.Random(seed), replace(EXPERIMENTS, units={"colour": "impression"})
     records = random_records(rng, partitions=1, events=EVENTS, config=EXPERIMENTS)
