@@ -67,7 +67,7 @@ def test_a_stated_framing_is_taken_off_before_the_schema_of_a_file() -> None:
     event = first(loaded(text), b"\0\0\0\0\x63" + written(TRACK, track()))
     assert isinstance(event, Impression)
     text = PROTOBUF.replace('"protobuf"', '"protobuf"\nframing = "confluent"')
-    event = first(loaded(text), b"\0\0\0\0\x63\0" + message(2).SerializeToString())
+    event = first(loaded(text), b"\0\0\0\0\x63\2\2" + message(2).SerializeToString())
     assert isinstance(event, Impression)
 
 
