@@ -7,6 +7,7 @@ from .arms import MOST_BUSY, USER_PAGES, Arm, Busiest
 from .by_day import (
     DAYS_CAUTION,
     INTERLEAVED_DAYS,
+    are_interleaved_alone,
     compare_variant,
     effects_by_day,
     left_out_arms,
@@ -63,6 +64,7 @@ from .types import (
 )
 
 __all__ = (
+    "are_interleaved_alone",
     "Arm",
     "Assignment",
     "buckets_of",

@@ -9,7 +9,7 @@ from relevanced.metrics import Design, Metric
 from .arms import Arm
 from .by_segment import MetricComparison, compare_metric, metrics_of
 from .share_periods import added_by_days, day_name, first_known, with_days, without_days
-from .spec import Spec
+from .spec import INTERLEAVED, Spec
 from .tallies import MergedTallies, Tallies, merge_tallies
 from .types import DayEffect, finite_or_none
 
@@ -43,6 +43,11 @@ DAYS_CAUTION: Final = (
 )
 
 INTERLEAVED_DAYS: Final = "Interleaved lists are compared with no variant: no effect by day."
+
+
+def are_interleaved_alone(control: str, variants: Collection[str]) -> bool:
+    """Whether an experiment has interleaved lists, and no variant to compare with its control."""
+    return INTERLEAVED in variants and not {*variants} - {control, INTERLEAVED}
 
 
 def effects_by_day(

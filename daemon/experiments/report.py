@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from .by_day import DAYS_CAUTION, INTERLEAVED_DAYS
+from .by_day import DAYS_CAUTION, INTERLEAVED_DAYS, are_interleaved_alone
 from .spec import IMPRESSION, INTERLEAVED, units_of
 from .types import (
     DayEffect,
@@ -48,7 +48,7 @@ def render_days(found: OverTime, output: str) -> str:
     lines += [f"WARNING {warning}" for warning in found.warnings]
     lines = [_visible(line) for line in lines]
     lines += [] if found.excluded is None else _excluded_lines(found.excluded)
-    none = not found.days and found.caution == INTERLEAVED_DAYS
+    none = found.caution == INTERLEAVED_DAYS
     return _printed([*lines, found.caution if none else _days_table(found.days)])
 
 
@@ -60,9 +60,10 @@ def report_table(finding: Finding, as_of: str | None) -> str:
             parts.append(_variant_table(finding, variant))
             parts += [*_defined_lines(finding, variant), *_stratified_lines(finding, variant)]
             parts += _without_busiest_lines(variant)
+    names = [one.variant for one in finding.variants]
     if finding.by_day:
         parts += ["", _days_table(finding.by_day)]
-    elif finding.by_day == () and any(one.variant == INTERLEAVED for one in finding.variants):
+    elif finding.by_day == () and are_interleaved_alone(finding.control, names):
         parts += ["", INTERLEAVED_DAYS]
     if finding.interleaving is not None:
         parts.append(_interleaved_line(finding.interleaving))

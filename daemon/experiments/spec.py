@@ -98,8 +98,8 @@ class Spec:
 
     def has_room(self, variant: str, arms: Collection[str]) -> bool:
         """Whether a lane with these arms counts a variant that has none yet. Room is kept for those
-        that are planned and for the control, so that it does not matter which names come first. One
-        for which there is none will not get any."""
+        that are planned and for the control, so that it does not matter which names come first, and
+        interleaved lists need none. A variant for which there is none will not get any."""
         if variant == INTERLEAVED:
             return True
         if self.declared:

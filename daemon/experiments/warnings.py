@@ -69,7 +69,7 @@ class Checks:
     """Whether one of the primary metric or a guardrail is another without them."""
     lanes: CountingLanes
     untested: Sequence[str] = ()
-    """Variants whose share is negligible, and not planned."""
+    """Variants with hardly any users, where no shares are planned."""
 
 
 def warnings_of(experiment: MergedTallies, checks: Checks) -> Iterator[str]:
@@ -125,8 +125,11 @@ def warnings_of(experiment: MergedTallies, checks: Checks) -> Iterator[str]:
 
 def _alike(spec: Spec) -> str:
     """What to do about shares that are not planned."""
-    rule = "all variants are taken to get equal shares: set weights"
-    return f"{rule} under [{section_of(spec)}] to those that are meant"
+    return f"all variants are taken to get equal shares: {_set_weights(spec)}"
+
+
+def _set_weights(spec: Spec) -> str:
+    return f"set weights under [{section_of(spec)}] to those that are meant"
 
 
 def _beyond_end(experiment: MergedTallies) -> Iterator[str]:
@@ -196,11 +199,10 @@ def _without_arms(experiment: MergedTallies, lanes: CountingLanes) -> Iterator[s
     if lanes.without_arms:
         which = "a lane counts" if lanes.without_arms == 1 else f"{lanes.without_arms} lanes count"
         spec = experiment.spec
-        meant = f"set weights under [{section_of(spec)}] to those that are meant"
         yield (
             f"{which} {MOST_VARIANTS} variants, and no further name: impressions with another one"
             " are left out, as relevanced_experiment_overflow_impressions_total counts"
-            f"{'' if spec.weights else f'; {meant}'}"
+            f"{'' if spec.weights else f'; {_set_weights(spec)}'}"
         )
 
 

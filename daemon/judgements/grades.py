@@ -294,7 +294,7 @@ def rows(
             rule = f"must have at least {last + 1}, as the header names them"
             yield Fault(file, numbers[0], f"{len(row)} fields: {rule}")
             continue
-        if any(field.strip() for field in row[len(header) :]):
+        if len(row) > len(header) and any(field.strip() for field in row[len(header) :]):
             rule = f"must have at most {len(header)}, as the header names them; a text with"
             rule += f" {shown(separator)} stands in double quotes"
             yield Fault(file, numbers[0], f"{len(row)} fields: {rule}")

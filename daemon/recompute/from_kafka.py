@@ -131,7 +131,8 @@ async def lanes_from_kafka(
     by the index, if there is one. `workers`: the configuration of those that have read the logs;
     None: this one. Raises Unavailable, StartError, LogChanged, RecordsGone, OverflowError."""
     workers, config = workers or config, config.of_inputs
-    # Of another cluster, offsets and topic ids tell nothing of these logs.
+    # Of another cluster, offsets and topic ids tell nothing of these logs. That one took the place
+    # of another is taken as said of both: a list of other brokers may be of the same cluster.
     is_theirs = {*workers.kafka.bootstrap_servers} == {*config.kafka.bootstrap_servers}
     timing, most_ms = config.timing, config.limits.max_future_ms
     lead_ms = 2 * (most_ms + timing.base_ms) + timing.settle_ms + BETWEEN_MS
@@ -157,9 +158,8 @@ async def lanes_from_kafka(
             begun = [name for name in left if until[name]]
             if unwritten := [name for name in gone if name not in begun]:
                 raise RecordsGone(number, unwritten)
-            is_whole = not (gone or any(log.next_offsets[name] for name in left))
-            is_whole = is_whole and stored.since_ms is None
-            lost = None if is_whole else LostBeginning(plan, most_ms, begun, stored.since_ms)
+            lacks = gone or stored.since_ms is not None or any(log.next_offsets[n] for n in left)
+            lost = LostBeginning(plan, most_ms, begun, stored.since_ms) if lacks else None
             lane = new_lane(number, plan, dict(log.next_offsets), list(until))
             class_by_the_whole_index(lane, config)
             if index is not None:

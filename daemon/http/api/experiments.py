@@ -12,7 +12,6 @@ from ...events import timestamp_text
 from ...experiments import (
     DAY_MS,
     DAYS_CAUTION,
-    INTERLEAVED,
     INTERLEAVED_DAYS,
     Arm,
     Excluded,
@@ -22,6 +21,7 @@ from ...experiments import (
     Spec,
     Stretch,
     Tallies,
+    are_interleaved_alone,
     buckets_of,
     day_name,
     effects_by_day,
@@ -180,20 +180,21 @@ def over_time(reading: Reading, experiment: str, exclude: Sequence[str]) -> Over
     stretches = joined_stretches(_whole_days(text) for text in exclude)
     excluded = _excluded_days(spec, tallies, stretches)
     rows = effects_by_day(spec, tallies, reading.plan.metrics, excluded)
-    interleaved = any(INTERLEAVED in of_lane.arms for of_lane in tallies)
     known = first_known(spec, tallies)
     as_of_ms = reading.snapshot.as_of_ms
     finding = next(
         (one for one in reading.experiments.experiments if one.experiment == experiment), None
     )
+    control = spec.control if finding is None else finding.control
+    variants = {variant for of_lane in tallies for variant in of_lane.arms}
     return OverTime(
         as_of=None if as_of_ms is None else timestamp_text(as_of_ms),
         experiment=experiment,
-        control=spec.control if finding is None else finding.control,
+        control=control,
         warnings=() if finding is None else finding.warnings,
         first_whole_day=None if known is None else day_name(known + DAY_MS),
         excluded=_left_out(spec, tallies, stretches, excluded) if stretches else None,
-        caution=DAYS_CAUTION if rows or not interleaved else INTERLEAVED_DAYS,
+        caution=INTERLEAVED_DAYS if are_interleaved_alone(control, variants) else DAYS_CAUTION,
         days=rows,
     )
 

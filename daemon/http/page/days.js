@@ -40,7 +40,8 @@ async function load(state) {
   state.loaded = Date.now();
   try {
     const found = await ask(`experiments/${encodeURIComponent(state.name)}/over-time`);
-    const content = found.days.length ? table(found, state.metric) : element("p", { class: "quiet" }, state.interleaved ? found.caution : "Nothing has settled yet.");
+    const none = state.interleaved ? found.caution : "Nothing has settled yet.";
+    const content = found.days.length ? table(found, state.metric) : element("p", { class: "quiet" }, none);
     state.body.replaceChildren(content);
   } catch (error) {
     state.loaded = 0;
@@ -61,7 +62,8 @@ export function byDay(experiment) {
     details.addEventListener("toggle", () => details.open && load(state));
   }
   state.metric = metric;
-  state.interleaved = experiment.variants.some((one) => one.variant === "interleaved");
+  state.interleaved = experiment.variants.some((one) => one.variant === "interleaved")
+    && experiment.variants.every((one) => ["interleaved", experiment.control].includes(one.variant));
   if (state.details.open) load(state);
   return state.details;
 }

@@ -92,6 +92,8 @@ def test_interleaved_lists_alone_have_no_days_and_say_so() -> None:
     assert (found.days, found.caution) == ((), INTERLEAVED_DAYS)
     assert INTERLEAVED_DAYS in render_days(found, "table")
     assert asked().caution != INTERLEAVED_DAYS
+    beside = tallies_of(ONE_METRIC, {**arms, "interleaved": arms["treatment"]})
+    assert over_time(reading_of(beside), "x", ()).caution != INTERLEAVED_DAYS
 
 
 def test_an_experiment_without_traffic_has_no_days() -> None:
